@@ -1,0 +1,45 @@
+# make demo: install and see it work · make test: install what tests need and run them · make help: the rest
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+export SETPREDICT_DATA
+.PHONY: help demo test test-all check format bench clean
+
+help:            ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
+
+demo: $(VENV)/.base  ## train three models on random point sets for two minutes, write runs/demo/
+	$(BIN)/python -m setpredict demo
+
+test: $(VENV)/.dev  ## all tests but the slow ones, under five minutes
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(VENV)/.dev  ## the slow tests too
+	$(BIN)/python -m pytest -n 2 -m 'not web'
+
+check: $(VENV)/.dev  ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: $(VENV)/.dev  ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev  ## measure against the plain implementation, side by side
+	$(BIN)/python -m benchmarks
+
+clean:           ## remove the environment and caches (never runs/)
+	rm -rf $(VENV) .pytest_cache .ruff_cache
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing setpredict into $(VENV) (a few minutes the first time) ..."
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) -e '.[dev,web]'
+	@touch $@

@@ -1,0 +1,250 @@
+"""Sets, what every model predicts, and Prediction, the way a decoder arrived at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Mask = Bool[Tensor, "B N"] | Float[Tensor, "B N"]
+
+
+@dataclass(eq=False)
+class Sets:
+    """A batch of B sets of up to N elements with D features each.
+
+    `mask` says which elements are present: 1 is an element, 0 is padding. It is bool for targets and a float for
+    predictions (how sure the model is). Padding is zeros.
+
+    >>> sets = Sets.from_list([[[0.1, 0.2]], [[0.3, 0.4], [0.5, 0.6]]])
+    >>> sets
+    Sets(2 sets of up to 2 elements with 2 features, sizes 1 to 2)
+    >>> sets.sizes.tolist()
+    [1, 2]
+    >>> [a.tolist() for a in sets[0].to_list()]
+    [[[0.1..., 0.2...]]]
+    """
+
+    elements: Float[Tensor, "B N D"]
+    mask: Mask
+
+    def __post_init__(self) -> None:
+        if self.elements.ndim != 3:
+            raise ValueError(f"elements must have shape (B, N, D), got {tuple(self.elements.shape)}")
+        if self.mask.shape != self.elements.shape[:2]:
+            raise ValueError(
+                f"mask must have shape (B, N) = {tuple(self.elements.shape[:2])}, got {tuple(self.mask.shape)}"
+            )
+        if not self.elements.is_floating_point():
+            raise TypeError(f"elements must be floating point, got {self.elements.dtype}")
+        if not (self.mask.dtype == torch.bool or self.mask.is_floating_point()):
+            raise TypeError(f"mask must be bool or floating point, got {self.mask.dtype}")
+
+    @classmethod
+    def from_list(
+        cls,
+        sets: Sequence,
+        max_size: int | None = None,
+        features: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Sets:
+        """Pad ragged sets (lists, arrays or tensors of shape (n, D), n differing) with zeros to `max_size`.
+
+        `features` is needed only when every set is empty, since D cannot then be seen. Without `dtype`, float64
+        tensors and arrays stay float64 and everything else becomes torch's default.
+        """
+        if len(sets) == 0:
+            raise ValueError("from_list needs at least one set (each set may be empty), got an empty list")
+        parts = [_as_matrix(s, i, features) for i, s in enumerate(sets)]
+        widths = {p.shape[1]: i for i, p in reversed(list(enumerate(parts))) if p.shape[0] > 0}
+        if features is not None:
+            widths.setdefault(features, -1)
+        if len(widths) > 1:
+            raise ValueError(f"all elements must have the same number of features, got {_name_widths(widths)}")
+        if not widths:
+            raise ValueError("every set is empty: say how many features an element has, from_list(..., features=D)")
+        (D,) = widths
+        N = max(p.shape[0] for p in parts)
+        if max_size is not None:
+            for i, p in enumerate(parts):
+                if p.shape[0] > max_size:
+                    raise ValueError(f"set {i} has {p.shape[0]} elements, more than max_size={max_size}")
+            N = max_size
+        dtype = dtype or _common_dtype(parts)
+        device = parts[0].device
+        elements = torch.zeros(len(parts), N, D, dtype=dtype, device=device)
+        mask = torch.zeros(len(parts), N, dtype=torch.bool, device=device)
+        for i, p in enumerate(parts):
+            n = p.shape[0]
+            if n:
+                elements[i, :n] = p.to(device=device, dtype=dtype)
+            mask[i, :n] = True
+        return cls(elements, mask).check_finite("set")
+
+    @classmethod
+    def collate(cls, sets: Sequence[Sets], max_size: int | None = None) -> Sets:
+        """Join batches of sets into one, padded to the largest N among them or to `max_size`."""
+        if len(sets) == 0:
+            raise ValueError("collate needs at least one Sets, got an empty list")
+        N = max(s.elements.shape[1] for s in sets) if max_size is None else max_size
+        padded = [s.pad_to(N) for s in sets]
+        return cls(torch.cat([s.elements for s in padded]), torch.cat([s.mask for s in padded]))
+
+    def to_list(self, threshold: float = 0.5) -> list[Tensor]:
+        """The sets without padding: a (n, D) tensor each, of the elements whose mask exceeds `threshold`."""
+        keep = self.mask if self.mask.dtype == torch.bool else self.mask.clamp(0, 1) > threshold
+        return [e[k] for e, k in zip(self.elements, keep)]
+
+    def pad_to(self, max_size: int) -> Sets:
+        """The same sets with room for `max_size` elements."""
+        extra = max_size - self.elements.shape[1]
+        if extra < 0:
+            raise ValueError(f"cannot pad sets of {self.elements.shape[1]} elements to max_size={max_size}")
+        if extra == 0:
+            return self
+        elements = torch.nn.functional.pad(self.elements, (0, 0, 0, extra))
+        return Sets(elements, torch.nn.functional.pad(self.mask, (0, extra)))
+
+    def permute(self, order: Int[Tensor, "N"] | Int[Tensor, "B N"]) -> Sets:
+        """The same sets with their elements in another order, one for the batch (N,) or one a sample (B, N)."""
+        B, N, D = self.elements.shape
+        order = order.expand(B, N)
+        if not torch.equal(order.sort(dim=1).values, torch.arange(N, device=order.device).expand(B, N)):
+            raise ValueError(f"order must hold every index from 0 to {N - 1} once")
+        elements = self.elements.gather(1, order[:, :, None].expand(B, N, D))
+        return Sets(elements, self.mask.gather(1, order))
+
+    def check_finite(self, name: str = "set") -> Sets:
+        """These sets, or a ValueError that names the first NaN or infinite value among the elements and masks."""
+        for part, value in (("", self.elements), ("the mask of ", self.mask.float())):
+            if not bool(torch.isfinite(value).all()):
+                where = torch.nonzero(~torch.isfinite(value))[0].tolist()
+                raise ValueError(f"{part}{name} {where[0]}, element {where[1]} is {value[tuple(where)].item()}")
+        return self
+
+    @property
+    def sizes(self) -> Int[Tensor, "B"]:
+        """How many elements each set has (a soft mask counts above one half)."""
+        keep = self.mask if self.mask.dtype == torch.bool else self.mask > 0.5
+        return keep.sum(dim=1)
+
+    @property
+    def features_with_mask(self) -> Float[Tensor, "B N D+1"]:
+        """The elements with their mask as one more feature, as in the paper (section 3.1)."""
+        return torch.cat([self.elements, self.mask.to(self.elements.dtype)[..., None]], dim=-1)
+
+    def to(self, *args, **kwargs) -> Sets:
+        """Move to a device or a floating dtype; a bool mask stays bool."""
+        elements = self.elements.to(*args, **kwargs)
+        if self.mask.dtype == torch.bool:
+            return Sets(elements, self.mask.to(elements.device))
+        return Sets(elements, self.mask.to(*args, **kwargs))
+
+    def detach(self) -> Sets:
+        return Sets(self.elements.detach(), self.mask.detach())
+
+    def __len__(self) -> int:
+        return self.elements.shape[0]
+
+    def __getitem__(self, index: int | slice | Tensor) -> Sets:
+        """Some of the sets, still a batch: `sets[3]` is a batch of one."""
+        if isinstance(index, int):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"index {index} is out of range for {len(self)} sets")
+            index = slice(index, index + 1 or None)
+        return Sets(self.elements[index], self.mask[index])
+
+    def __repr__(self) -> str:
+        B, N, D = self.elements.shape
+        sizes = f", sizes {int(self.sizes.min())} to {int(self.sizes.max())}" if B else ""
+        return f"Sets({B} sets of up to {N} elements with {D} features{sizes})"
+
+
+@dataclass(eq=False)
+class Prediction:
+    """What a decoder returns: every set Y0 … YT on its way, and what was seen on it.
+
+    A one-shot decoder returns a way of length one. Not frozen, because Lightning Fabric moves it.
+    """
+
+    elements: Float[Tensor, "T+1 B N D"]
+    mask: Float[Tensor, "T+1 B N"]
+    repr_loss: Float[Tensor, "T+1 B"] | None = None
+    """L_repr(Yt, z) of every set, to look at (no gradients); None for decoders that have no set encoder."""
+    grad_norm: Float[Tensor, "T B"] | None = None
+    """‖∂L_repr/∂Yt‖ at each step, before clipping."""
+    steps_taken: Int[Tensor, "B"] | None = None
+    """How many steps each sample took before its representation loss fell below the threshold."""
+    grad_from: int = 0
+    """The first step whose set carries gradients; a set loss "over all steps" starts there."""
+    target_loss: Float[Tensor, "B"] | None = None
+    """L_repr(Y, z) of the target, with gradients, where a target was given (the λ term of Algorithm 1)."""
+
+    @property
+    def final(self) -> Sets:
+        """YT, the prediction."""
+        return self.step(-1)
+
+    def step(self, t: int) -> Sets:
+        """Yt."""
+        return Sets(self.elements[t], self.mask[t])
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.elements.shape[0] - 1
+
+    @property
+    def travelled(self) -> Float[Tensor, "T+1 B"]:
+        """‖Yt − Y0‖ a sample, masks included: how far each set has moved."""
+        state = torch.cat([self.elements, self.mask[..., None]], dim=-1).detach()
+        return (state - state[:1]).flatten(2).norm(dim=2)
+
+    def detach(self) -> Prediction:
+        return self._map(lambda x: x.detach())
+
+    def to(self, *args, **kwargs) -> Prediction:
+        """Move to a device or a floating dtype; the counts in `steps_taken` stay integers."""
+        return self._map(lambda x: x.to(*args, **kwargs) if x.is_floating_point() else _move(x, args, kwargs))
+
+    def _map(self, change) -> Prediction:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Prediction(**{k: change(v) if isinstance(v, Tensor) else v for k, v in values.items()})
+
+    def __repr__(self) -> str:
+        T1, B, N, D = self.elements.shape
+        return f"Prediction({B} sets of {N} elements with {D} features after {T1 - 1} steps)"
+
+
+def _move(x: Tensor, args, kwargs) -> Tensor:
+    return x.to(*args, **kwargs).to(x.dtype)
+
+
+def _as_matrix(value, index: int, features: int | None) -> Tensor:
+    """One set as an (n, D) tensor; the empty set has as many features as it says or as asked for."""
+    if not isinstance(value, Tensor):
+        try:
+            value = np.asarray(value) if isinstance(value, np.ndarray) else np.array(value, dtype=np.float32)
+        except ValueError as e:
+            raise ValueError(f"set {index} is not a list of equally long lists of numbers: {e}") from e
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"set {index} holds {value.dtype}, expected numbers")
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if value.numel() == 0 and value.ndim < 2:
+        return value.new_zeros(0, features or 0)
+    if value.ndim != 2:
+        raise ValueError(f"set {index} must have shape (n, D), got {tuple(value.shape)}")
+    return value
+
+
+def _common_dtype(parts: Sequence[Tensor]) -> torch.dtype:
+    return torch.float64 if any(p.dtype == torch.float64 for p in parts) else torch.get_default_dtype()
+
+
+def _name_widths(widths: dict[int, int]) -> str:
+    places = [f"{d} in set {i}" if i >= 0 else f"features={d}" for d, i in sorted(widths.items())]
+    return " and ".join(places)
