@@ -1,0 +1,21 @@
+"""Shape checks (jaxtyping + beartype) are on for the whole package while tests run."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+install_import_hook("setpredict", "beartype.beartype")
+
+torch.set_num_threads(1)  # two pytest workers share two cores
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets, or a skip that says what to do."""
+    folder = os.environ.get("SETPREDICT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("SETPREDICT_DATA does not name a folder with the real data sets")
+    return Path(folder)
