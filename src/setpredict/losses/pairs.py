@@ -1,0 +1,67 @@
+"""How two batches of sets enter a loss: checked, padded alike, with masks as a feature or as a filter."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from setpredict.matching import PairCost
+from setpredict.sets import Sets
+
+Masks = Literal["feature", "filter"]
+
+
+def compared(
+    predicted: Sets, target: Sets, masks: Masks
+) -> tuple[
+    Float[Tensor, "B N C"],
+    Float[Tensor, "B M C"],
+    Bool[Tensor, "B N"] | None,
+    Bool[Tensor, "B M"] | None,
+]:
+    """The elements to compare, and which of them take part (None: all).
+
+    `feature` (the paper): the mask is one more feature of every element, padding is the zero element and is matched
+    like any other. `filter`: padding of the target is left out; of the prediction, what a bool mask removes.
+    """
+    if masks not in ("feature", "filter"):
+        raise ValueError(f"masks must be 'feature' or 'filter', got {masks!r}")
+    if len(predicted) != len(target):
+        raise ValueError(f"{len(predicted)} predicted sets for {len(target)} targets")
+    (_, N, D), (_, M, E) = predicted.elements.shape, target.elements.shape
+    if D != E:
+        raise ValueError(f"predicted elements have {D} features, the target's have {E}")
+    largest = int(target.sizes.max()) if len(target) else 0
+    if largest > N:
+        raise ValueError(f"a target set has {largest} elements, more than the {N} that are predicted")
+    predicted.check_finite("predicted set")
+    target.check_finite("target set")
+    if masks == "filter":
+        keep_a = predicted.mask if predicted.mask.dtype == torch.bool else None
+        keep_b = target.mask if target.mask.dtype == torch.bool else target.mask > 0.5
+        return predicted.elements, target.elements, keep_a, keep_b
+    if M < N:
+        target = target.pad_to(N)
+    elif M > N:
+        raise ValueError(f"with masks='feature' the target (room for {M}) must not be wider than the prediction ({N})")
+    return predicted.features_with_mask, target.features_with_mask, None, None
+
+
+def pair_cost(cost: PairCost | Literal["huber", "squared"]) -> PairCost:
+    """A PairCost, or the name of a plain one."""
+    return PairCost(cost) if isinstance(cost, str) else cost
+
+
+def take(elements: Float[Tensor, "B N C"], index: Tensor) -> Float[Tensor, "B M C"]:
+    """elements[b, index[b, m]]."""
+    return elements.gather(1, index[..., None].expand(*index.shape, elements.shape[-1]))
+
+
+def mean_present(values: Float[Tensor, "B N"], keep: Bool[Tensor, "B N"] | None) -> Float[Tensor, "B"]:
+    """The mean over the elements that take part; 0 where there are none."""
+    if keep is None:
+        return values.mean(dim=1) if values.shape[1] else values.sum(dim=1)
+    return values.masked_fill(~keep, 0).sum(dim=1) / keep.sum(dim=1).clamp(min=1)

@@ -1,0 +1,100 @@
+"""What it costs to take one element for another: the pair costs that matching and losses share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PairCost:
+    """The cost of a pair of elements, averaged over their C features.
+
+    Per feature it is h(d) of the difference d: Huber (d²/2 below 1, |d| − 1/2 above; the paper's choice) or squared
+    (d²/2). The features of a named one-hot group are scored together by cross-entropy instead: the prediction's
+    values there are logits, the target's the one-hot class (all zero, as in padding, costs nothing).
+
+    >>> cost = PairCost()
+    >>> cost.paired(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 0.0]]))  # (0.5 + 2.5) / 2
+    tensor([1.5000])
+    """
+
+    kind: Literal["huber", "squared"] = "huber"
+    groups: Mapping[str, tuple[int, int]] | None = None
+    """Features [start, stop) of each one-hot group that is scored by cross-entropy."""
+    weights: tuple[float, ...] | None = None
+    """One factor a feature; the mask, where it is a feature, is the last."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("huber", "squared"):
+            raise ValueError(f"pair cost must be 'huber' or 'squared', got {self.kind!r}")
+        taken: dict[int, str] = {}
+        for name, (start, stop) in (self.groups or {}).items():
+            if not 0 <= start < stop:
+                raise ValueError(f"group {name!r} must be a range [start, stop) of features, got [{start}, {stop})")
+            for c in range(start, stop):
+                if c in taken:
+                    raise ValueError(f"groups {taken[c]!r} and {name!r} both claim feature {c}")
+                taken[c] = name
+
+    @property
+    def is_plain(self) -> bool:
+        """Huber or squared over all features alike: what the fast kernels know."""
+        return not self.groups and self.weights is None
+
+    def paired(self, a: Float[Tensor, "*P C"], b: Float[Tensor, "*P C"]) -> Float[Tensor, "*P"]:
+        """The cost of a[i] for b[i]."""
+        weights, plain = self._weights(a), self._plain_features(a)
+        pieces = self._distance(a - b)  # (*P, C)
+        if weights is not None:
+            pieces = pieces * weights
+        if not self.groups:
+            return pieces.mean(dim=-1)
+        total = pieces[..., plain].sum(dim=-1)
+        for start, stop in self.groups.values():
+            classes = self._weighted(b, weights, start, stop)
+            total = total - (classes * F.log_softmax(a[..., start:stop], dim=-1)).sum(dim=-1)
+        return total / a.shape[-1]
+
+    def matrix(self, a: Float[Tensor, "P N C"], b: Float[Tensor, "P M C"]) -> Float[Tensor, "P N M"]:
+        """The cost of every a[i] for every b[j], accumulated a feature at a time so that (P, N, M, C) never exists."""
+        weights = self._weights(a)
+        total = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
+        for c in self._plain_features(a).tolist():
+            piece = self._distance(a[:, :, None, c] - b[:, None, :, c])  # (P, N, M)
+            total += piece if weights is None else piece * weights[c]
+        for start, stop in (self.groups or {}).values():
+            classes = self._weighted(b, weights, start, stop)
+            total -= F.log_softmax(a[..., start:stop], dim=-1) @ classes.mT
+        return total / a.shape[-1]
+
+    def _distance(self, d: Tensor) -> Tensor:
+        if self.kind == "squared":
+            return d * d / 2
+        return F.smooth_l1_loss(d, d.new_zeros(()).expand_as(d), reduction="none")
+
+    def _weights(self, a: Tensor) -> Tensor | None:
+        if self.weights is None:
+            return None
+        if len(self.weights) != a.shape[-1]:
+            raise ValueError(f"{len(self.weights)} feature weights for elements with {a.shape[-1]} features")
+        return a.new_tensor(self.weights)
+
+    def _weighted(self, b: Tensor, weights: Tensor | None, start: int, stop: int) -> Tensor:
+        classes = b[..., start:stop]
+        return classes if weights is None else classes * weights[start:stop]
+
+    def _plain_features(self, a: Tensor) -> Tensor:
+        """The indices of the features that belong to no group."""
+        keep = torch.ones(a.shape[-1], dtype=torch.bool)
+        for name, (start, stop) in (self.groups or {}).items():
+            if stop > a.shape[-1]:
+                raise ValueError(f"group {name!r} ends at feature {stop}, but elements have {a.shape[-1]} features")
+            keep[start:stop] = False
+        return keep.nonzero()[:, 0].to(a.device)
