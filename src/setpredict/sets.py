@@ -10,6 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+
+class NotFinite(ValueError):
+    """A NaN or an infinity where a number was needed; the message names the place."""
+
+
 Mask = Bool[Tensor, "B N"] | Float[Tensor, "B N"]
 
 
@@ -119,11 +124,11 @@ class Sets:
         return Sets(elements, self.mask.gather(1, order))
 
     def check_finite(self, name: str = "set") -> Sets:
-        """These sets, or a ValueError that names the first NaN or infinite value among the elements and masks."""
+        """These sets, or a NotFinite error that names the first NaN or infinite value among the elements and masks."""
         for part, value in (("", self.elements), ("the mask of ", self.mask.float())):
             if not bool(torch.isfinite(value).all()):
                 where = torch.nonzero(~torch.isfinite(value))[0].tolist()
-                raise ValueError(f"{part}{name} {where[0]}, element {where[1]} is {value[tuple(where)].item()}")
+                raise NotFinite(f"{part}{name} {where[0]}, element {where[1]} is {value[tuple(where)].item()}")
         return self
 
     @property

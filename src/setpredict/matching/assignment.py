@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from setpredict.sets import NotFinite
+
 
 @torch.no_grad()
 def assign(
@@ -26,7 +28,7 @@ def assign(
     if bool(bad.any()):
         p = int(bad.nonzero()[0])
         where = tuple((~torch.isfinite(costs[p])).nonzero()[0].tolist())
-        raise ValueError(f"cost matrix {p} holds {costs[p][where].item()} at row {where[0]}, column {where[1]}")
+        raise NotFinite(f"cost matrix {p} holds {costs[p][where].item()} at row {where[0]}, column {where[1]}")
     P, N, M = costs.shape
     matrices = costs.cpu().numpy()
     answer = torch.full((P, M), -1, dtype=torch.long)

@@ -1,0 +1,35 @@
+"""A multi-layer perceptron on the last axis: for vectors, for the elements of sets, for decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+
+class MLP(nn.Sequential):
+    """Linear layers with ReLU between, Xavier-uniform weights and zero biases as in the paper.
+
+    >>> import torch
+    >>> MLP(3, [256, 256], 64)(torch.zeros(2, 3)).shape
+    torch.Size([2, 64])
+    """
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int):
+        layers: list[nn.Module] = []
+        for size in hidden:
+            layers += [nn.Linear(inputs, size), nn.ReLU()]
+            inputs = size
+        super().__init__(*layers, nn.Linear(inputs, outputs))
+        self.apply(xavier)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input)
+
+
+def xavier(layer: nn.Module) -> None:
+    """Xavier-uniform weights and zero biases, in every linear and convolution layer."""
+    if isinstance(layer, nn.Linear | nn.Conv2d):
+        nn.init.xavier_uniform_(layer.weight)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)

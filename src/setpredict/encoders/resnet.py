@@ -1,0 +1,101 @@
+"""ResNet18 and ResNet34 image encoders, with torchvision's parameter names and the tails of DSPN and iDSPN."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from setpredict.encoders.mlp import xavier
+
+BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(x)) + shortcut)
+
+
+class ResNetEncoder(nn.Module):
+    """A square RGB image in [0, 1] to L numbers: a ResNet without its pooling and classifier, then a tail.
+
+    The map of an S×S image is S/32 wide. `tail="dspn"` (the paper): 3×3 stride-2 convolution, batch norm, and a
+    convolution to L whose kernel covers what is left (2×2 at 128 pixels), without ReLU. `tail="idspn"`: batch norm,
+    2×2 stride-2 convolution, flattened to L. `width` narrows every layer for machines without a GPU; the paper's is 64.
+
+    >>> import torch
+    >>> ResNetEncoder(latent=512, image_size=64, depth=18, width=8)(torch.rand(2, 3, 64, 64)).shape
+    torch.Size([2, 512])
+    """
+
+    def __init__(
+        self,
+        latent: int,
+        image_size: int = 128,
+        depth: int = 34,
+        width: int = 64,
+        tail: Literal["dspn", "idspn"] = "dspn",
+    ):
+        super().__init__()
+        if depth not in BLOCKS:
+            raise ValueError(f"depth must be 18 or 34, got {depth}")
+        if image_size < 64:
+            raise ValueError(f"image_size must be at least 64 pixels, got {image_size}")
+        self.image_size = image_size
+        self.conv1 = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        channels = width
+        for i, count in enumerate(BLOCKS[depth]):
+            outputs = width * 2**i
+            blocks = [
+                BasicBlock(channels if j == 0 else outputs, outputs, 1 + (i > 0 and j == 0)) for j in range(count)
+            ]
+            self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
+            channels = outputs
+        side = -(-image_size // 32)  # each of five halvings rounds up
+        if tail == "dspn":
+            left = -(-side // 2)
+            self.tail = nn.Sequential(
+                nn.Conv2d(channels, channels, 3, stride=2, padding=1),
+                nn.BatchNorm2d(channels),
+                nn.Conv2d(channels, latent, left),
+                nn.Flatten(),
+            )
+        elif tail == "idspn":
+            left = side // 2
+            if latent % left**2:
+                raise ValueError(f"tail='idspn' spreads the latent over {left}×{left} places: {latent} is no multiple")
+            self.tail = nn.Sequential(
+                nn.BatchNorm2d(channels), nn.Conv2d(channels, latent // left**2, 2, stride=2), nn.Flatten()
+            )
+        else:
+            raise ValueError(f"tail must be 'dspn' or 'idspn', got {tail!r}")
+        self.apply(xavier)
+
+    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B L"]:
+        if images.shape[-2:] != (self.image_size, self.image_size):
+            raise ValueError(
+                f"this encoder takes {self.image_size}×{self.image_size} images, got {images.shape[-2]}×{images.shape[-1]}"
+            )
+        x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        for i in range(4):
+            x = self.get_submodule(f"layer{i + 1}")(x)
+        return self.tail(x)
