@@ -1,0 +1,93 @@
+"""Random multisets and polygons."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from setpredict.data.multisets import multisets
+from setpredict.data.polygons import polygon, polygons
+from setpredict.sets import Sets
+
+
+def first(task, split="train", size=64):
+    return next(iter(task.loader(split, size)))
+
+
+def test_fixed_size_in_the_unit_cube():
+    batch = first(multisets(n=6, dim=3))
+    assert batch.target.elements.shape == (64, 6, 3)
+    assert batch.target.mask.all()
+    assert batch.target.elements.min() >= 0
+    assert batch.target.elements.max() < 1
+    assert batch.input is batch.target
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_duplicates_are_always_there_when_asked_for(n: int):
+    for s in first(multisets(n=n, duplicates=True)).target.to_list():
+        assert len(s.unique(dim=0)) < n
+    for s in first(multisets(n=n)).target.to_list():
+        assert len(s.unique(dim=0)) == n
+
+
+def test_variable_sizes_cover_their_range():
+    target = first(multisets(n=4, variable=True, min_size=0), size=256).target
+    assert sorted(target.sizes.unique().tolist()) == [0, 1, 2, 3, 4]
+    assert (target.elements[~target.mask] == 0).all()
+
+
+def test_splits_differ():
+    task = multisets()
+    a, b = (task.split(s).batch(np.arange(4), 0).target.elements for s in ("val", "test"))
+    assert not torch.equal(a, b)
+
+
+def test_a_batch_takes_well_under_a_millisecond():
+    task = multisets()
+    indices = np.arange(256)
+    times = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        task.train.batch(indices, 0)
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 1e-3
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="got n=0, dim=2"):
+        multisets(n=0)
+    with pytest.raises(ValueError, match="min_size must be from 0 to n=3, got 5"):
+        multisets(n=3, variable=True, min_size=5)
+
+
+@pytest.mark.parametrize("n", range(3, 9))
+def test_equal_polygons_have_equal_inputs(n: int):
+    input, target = polygon(n, [0.3, 0.3 + 2 * np.pi / n])
+    assert torch.allclose(input[0], input[1], atol=1e-5)
+    a, b = target.to_list()
+    assert torch.allclose(torch.cdist(a, b).min(dim=1).values, torch.zeros(n), atol=1e-5)
+    other, _ = polygon(n, [0.3 + np.pi / n])
+    assert not torch.allclose(input[0], other[0], atol=0.1)
+
+
+def test_polygons_are_regular_and_inside_the_unit_square():
+    batch = first(polygons(), size=256)
+    assert isinstance(batch.input, torch.Tensor)
+    assert batch.input.shape == (256, 8)
+    assert sorted(batch.target.sizes.unique().tolist()) == [3, 4, 5, 6, 7, 8]
+    assert batch.target.elements.min() >= 0
+    assert batch.target.elements.max() <= 1
+    for corners, one_hot in zip(batch.target.to_list(), batch.input[:, 2:]):
+        n = len(corners)
+        assert one_hot.argmax() == n - 3
+        assert torch.allclose((corners - 0.5).norm(dim=1), torch.tensor(0.5), atol=1e-6)
+        sides = (corners - corners.roll(1, 0)).norm(dim=1)
+        assert torch.allclose(sides, torch.tensor(np.sin(np.pi / n)).float(), atol=1e-5)
+    assert isinstance(batch.target, Sets)
+
+
+def test_a_polygon_with_too_many_corners():
+    with pytest.raises(ValueError, match="3 to 8 corners, got 9 to 9"):
+        polygon(9, 0.0)

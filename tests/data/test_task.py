@@ -1,0 +1,158 @@
+"""The protocol: the same batches every time, on any number of ranks and workers, from any batch on."""
+
+import numpy as np
+import pytest
+import torch
+
+from setpredict.data import load
+from setpredict.data.keyed import key, uniform
+from setpredict.data.multisets import multisets
+from setpredict.data.task import Batch, SetTask
+
+
+def same(a: Batch, b: Batch) -> bool:
+    return bool(
+        torch.equal(a.index, b.index)
+        and torch.equal(a.target.elements, b.target.elements)
+        and torch.equal(a.target.mask, b.target.mask)
+    )
+
+
+@pytest.fixture
+def task() -> SetTask:
+    return multisets(n=5, variable=True, train=103, val=23, test=7)
+
+
+def test_loader_repeats_and_epochs_differ(task: SetTask):
+    loader = task.loader("train", 10, epoch=3)
+    first, second = list(loader), list(loader)
+    assert len(first) == len(loader) == 10
+    assert all(same(a, b) for a, b in zip(first, second))
+    other = list(task.loader("train", 10, epoch=4))
+    assert not torch.equal(first[0].index, other[0].index)
+    a = task.train.batch(np.arange(5), 3).target.elements
+    assert not torch.equal(a, task.train.batch(np.arange(5), 4).target.elements)
+
+
+def test_seed_changes_the_order(task: SetTask):
+    a = torch.cat([b.index for b in task.loader("train", 10, seed=0)])
+    b = torch.cat([b.index for b in task.loader("train", 10, seed=1)])
+    assert not torch.equal(a, b)
+    assert len(a.unique()) == 100  # no sample twice
+
+
+def test_val_does_not_change_with_the_epoch(task: SetTask):
+    a, b = (list(task.loader("val", 10, epoch=e)) for e in (0, 5))
+    assert all(same(x, y) for x, y in zip(a, b))
+    assert torch.cat([x.index for x in a]).tolist() == list(range(23))
+
+
+@pytest.mark.parametrize("start", [0, 3, 10])
+def test_start_resumes_bit_equal(task: SetTask, start: int):
+    whole = list(task.loader("train", 10, epoch=1))
+    rest = task.loader("train", 10, epoch=1, start=start)
+    assert len(rest) == 10 - start
+    assert all(same(a, b) for a, b in zip(whole[start:], rest, strict=True))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_give_identical_batches(task: SetTask, workers: int):
+    for split in ("train", "val"):
+        a = list(task.loader(split, 4, workers=0))
+        b = list(task.loader(split, 4, workers=workers))
+        assert len(a) == len(b)
+        assert all(same(x, y) for x, y in zip(a, b))
+
+
+def test_breaking_off_a_loader_with_workers_ends_its_threads(task: SetTask):
+    import threading
+
+    before = threading.active_count()
+    for _ in task.loader("train", 4, workers=2):
+        break
+    assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_ranks_share_val_and_test_exactly(task: SetTask, world_size: int, split: str):
+    parts = [list(task.loader(split, 4, rank=r, world_size=world_size)) for r in range(world_size)]
+    seen = torch.cat([b.index for part in parts for b in part])
+    assert sorted(seen.tolist()) == list(range(len(task.split(split))))
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_share_training_equally(task: SetTask, world_size: int):
+    loaders = [task.loader("train", 4, rank=r, world_size=world_size) for r in range(world_size)]
+    assert len({len(loader) for loader in loaders}) == 1
+    rounds = list(zip(*loaders))
+    one = list(task.loader("train", 4 * world_size))
+    for together, alone in zip(rounds, one, strict=True):  # the ranks' batches make up the single process's batch
+        assert torch.equal(torch.cat([b.index for b in together]), alone.index)
+    assert len(torch.cat([b.index for r in rounds for b in r]).unique()) == len(rounds) * 4 * world_size
+
+
+def test_less_data_than_a_batch(task: SetTask):
+    assert [len(b) for b in task.loader("train", 1000)] == [103]
+    assert [len(b) for b in task.loader("train", 1000, rank=1, world_size=2)] == [51]
+    with pytest.raises(ValueError, match="7 samples are too few for 8 ranks"):
+        multisets(train=7).loader("train", 4, rank=0, world_size=8)
+
+
+def test_items_do_not_depend_on_their_batch(task: SetTask):
+    together = task.train.batch(np.array([4, 9, 2]), 7).target
+    for i, index in enumerate([4, 9, 2]):
+        alone = task.train.batch(np.array([index]), 7).target
+        assert torch.equal(together.elements[i], alone.elements[0])
+        assert torch.equal(together.mask[i], alone.mask[0])
+
+
+def test_global_state_is_not_used(task: SetTask):
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
+    a = next(iter(task.loader("train", 8)))
+    np.random.seed(1)  # noqa: NPY002
+    torch.manual_seed(1)
+    assert same(a, next(iter(task.loader("train", 8))))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"batch_size": 4, "rank": 2, "world_size": 2}, "rank must be from 0 to world_size - 1 = 1, got 2"),
+        ({"batch_size": 4, "start": 99}, "start must be from 0 to 25 batches, got 99"),
+        ({"batch_size": 4, "workers": -1}, "workers must be at least 0, got -1"),
+    ],
+)
+def test_bad_loader_options(task: SetTask, options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        task.loader("train", **options)
+
+
+def test_unknown_split_and_data_set(task: SetTask):
+    with pytest.raises(ValueError, match="split must be one of train, val, test, got 'dev'"):
+        task.loader("dev", 4)
+    with pytest.raises(ValueError, match="no data set is called 'mnits'"):
+        load("mnits")
+    with pytest.raises(ValueError, match="the split is empty"):
+        multisets(val=0).loader("val", 4)
+
+
+def test_keyed_numbers_are_uniform_and_independent():
+    numbers = uniform(key(0, "x"), np.arange(20_000), 4)
+    assert np.abs(numbers.mean(0) - 0.5).max() < 0.01
+    assert np.abs(numbers.var(0) - 1 / 12).max() < 0.002
+    assert np.abs(np.corrcoef(numbers.T) - np.eye(4)).max() < 0.03
+    assert abs(np.corrcoef(numbers[:-1, 0], numbers[1:, 0])[0, 1]) < 0.03
+    counts = np.histogram(numbers[:, 1], bins=20, range=(0, 1))[0]
+    assert ((counts - 1000) ** 2 / 1000).sum() < 45  # chi-square with 19 degrees of freedom, p ≈ 0.0007
+
+
+def test_denormalise_and_describe(task: SetTask):
+    assert torch.equal(task.denormalise(torch.ones(2, 2)), torch.ones(2, 2))
+    unit = SetTask("t", "vector", 1, 4, 4, True, "vectors", task.train, task.val, task.test,
+                   groups={"colour": (1, 4)}, categories={"colour": ("red", "green", "blue")},
+                   offset=(10.0, 0.0, 0.0, 0.0), scale=(2.0, 1.0, 1.0, 1.0))  # fmt: skip
+    assert unit.denormalise(torch.tensor([[0.5, 0, 0, 1]])).tolist() == [[11.0, 0, 0, 1]]
+    assert unit.describe(torch.tensor([0.5, 0.1, 0.7, 0.2])) == "(11.00) green"
