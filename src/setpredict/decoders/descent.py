@@ -1,0 +1,137 @@
+"""The inner loop: gradient descent on a batch of samples, differentiable as a whole or in its last steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Objective = Callable[[Tensor], Tensor]
+"""From a batch of samples (B, …) to a loss each (B,), no sample's loss depending on another sample. One that knows
+its own derivative has a method `value_and_grad(y)`, which returns losses (B,) and gradients (B, …)."""
+
+
+@dataclass
+class Descent:
+    """The way that the samples took."""
+
+    states: Float[Tensor, "T+1 B *S"]
+    losses: Float[Tensor, "T+1 B"]  # of every state, without gradients
+    grad_norms: Float[Tensor, "T B"]  # before clipping
+    steps_taken: Int[Tensor, "B"]
+    grad_from: int  # the first state that carries gradients
+
+
+def descend(
+    objective: Objective,
+    start: Float[Tensor, "B *S"],
+    *,
+    steps: int,
+    step_size: float,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    clip_norm: float | None = None,
+    penalty: float = 0.0,
+    project: Callable[[Tensor], Tensor] | None = None,
+    stop_below: float | None = None,
+    backprop_steps: int | None = None,
+    implicit: bool = False,
+) -> Descent:
+    """Take `steps` steps Y ← P(Y − η ∂L/∂Y) from P(start), for samples of any shape.
+
+    With momentum μ, v ← μv + g and the step is ηv, or η(g + μv) with `nesterov`. `clip_norm` bounds every sample's
+    gradient norm. `penalty` adds penalty/2 ‖Y − Y0‖² to what is minimised. A sample whose loss is below `stop_below`
+    no longer changes. Differentiation goes through the last `backprop_steps` steps (None: all of them); `implicit`
+    with one step is iDSPN's: the last step passes back the derivative of P(Y − g), whatever step size, momentum and
+    clipping made of its value.
+
+    >>> way = descend(lambda y: (y**2).sum(1) / 2, torch.tensor([[4.0], [8.0]]), steps=2, step_size=0.5)
+    >>> way.states[:, :, 0]
+    tensor([[4., 8.],
+            [2., 4.],
+            [1., 2.]])
+    """
+    _check(steps, backprop_steps, implicit)
+    value_and_grad = getattr(objective, "value_and_grad", None) or _value_and_grad(objective)
+    k = steps if backprop_steps is None else min(backprop_steps, steps)
+    y = start if project is None else project(start)
+    if k < steps:
+        y = y.detach()
+    anchor = y
+    velocity = torch.zeros_like(y)
+    active = torch.ones(len(y), dtype=torch.bool, device=y.device)
+    taken = active.long() * 0
+    states, losses, norms = [y], [], []
+    for t in range(steps):
+        if stop_below is not None and not torch.is_grad_enabled() and t and not bool(active.any()):
+            break
+        with torch.set_grad_enabled(torch.is_grad_enabled() and t >= steps - k):
+            loss, grad = value_and_grad(y)
+            if penalty:
+                grad = grad + penalty * (y - anchor)
+            norms.append(grad.detach().flatten(1).norm(dim=1))
+            losses.append(loss.detach())
+            update = grad if clip_norm is None else _clip(grad, clip_norm)
+            if momentum:
+                velocity = momentum * velocity + update
+                update = update + momentum * velocity if nesterov else velocity
+            new = y - step_size * update
+            new = new if project is None else project(new)
+            if implicit and t == steps - 1 and torch.is_grad_enabled():
+                through = y - grad if project is None else project(y - grad)
+                new = new.detach() + (through - through.detach())
+            if stop_below is not None:
+                active = active & (loss.detach() >= stop_below)
+                new = torch.where(_over(active, new), new, y)
+            taken = taken + active
+            y = new
+        states.append(y)
+    with torch.no_grad():
+        losses.append(objective(y))
+    rest = steps + 1 - len(states)  # all samples stopped early: they stay where they are
+    return Descent(
+        torch.stack(states + states[-1:] * rest),
+        torch.stack(losses + losses[-1:] * rest),
+        torch.stack(norms + [torch.zeros_like(losses[0])] * rest) if steps else y.new_zeros(0, len(y)),
+        taken,
+        grad_from=0 if k == steps else steps - k + 1,
+    )
+
+
+def _value_and_grad(objective: Objective) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Losses and gradients by `torch.func`, which also works inside no_grad, inference_mode and DDP."""
+
+    def summed(y: Tensor) -> tuple[Tensor, Tensor]:
+        losses = objective(y)
+        return losses.sum(), losses
+
+    def both(y: Tensor) -> tuple[Tensor, Tensor]:
+        grad, (_, losses) = torch.func.grad_and_value(summed, has_aux=True)(y)
+        return losses, grad
+
+    return both
+
+
+def _clip(grad: Float[Tensor, "B *S"], norm: float) -> Float[Tensor, "B *S"]:
+    """Scale every sample to at most that norm; below it the factor is exactly 1, and smooth at a zero gradient."""
+    squared = grad.flatten(1).square().sum(dim=1)
+    return grad * _over(norm / squared.clamp(min=norm**2).sqrt(), grad)
+
+
+def _over(values: Float[Tensor, "B"] | Bool[Tensor, "B"], like: Tensor) -> Tensor:
+    """One value a sample, shaped to broadcast over the samples."""
+    return values.view(-1, *[1] * (like.ndim - 1))
+
+
+def _check(steps: int, backprop_steps: int | None, implicit: bool) -> None:
+    if steps < 0:
+        raise ValueError(f"steps must be 0 or more, got {steps}")
+    if backprop_steps is not None and backprop_steps < 1:
+        raise ValueError(f"backprop_steps must be at least 1, or None for all, got {backprop_steps}")
+    if implicit and backprop_steps != 1:
+        raise ValueError(
+            f"implicit differentiation is of the last step: it needs backprop_steps=1, got {backprop_steps}"
+        )

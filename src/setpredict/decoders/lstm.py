@@ -1,0 +1,40 @@
+"""The LSTM baseline: one element after another."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from setpredict.decoders.mlp import one_shot
+from setpredict.encoders.mlp import xavier
+from setpredict.sets import Prediction
+
+
+class LSTMDecoder(nn.Module):
+    """z is mapped to the first cell state; N steps on zero inputs give N elements with a mask each.
+
+    >>> import torch
+    >>> LSTMDecoder(latent=64, max_size=10, features=18)(torch.zeros(4, 64))
+    Prediction(4 sets of 10 elements with 18 features after 0 steps)
+    """
+
+    def __init__(
+        self,
+        latent: int,
+        max_size: int,
+        features: int,
+        hidden: int = 256,
+        variable: bool = True,
+        mask_bias: float = 0.0,
+    ):
+        super().__init__()
+        self.max_size, self.features, self.variable, self.mask_bias = max_size, features, variable, mask_bias
+        self.cell = nn.Linear(latent, hidden)
+        self.lstm = nn.LSTM(1, hidden, batch_first=True)
+        self.output = nn.Linear(hidden, features + variable)
+        self.apply(xavier)
+
+    def forward(self, z: Float[Tensor, "B L"]) -> Prediction:
+        cell = self.cell(z)[None]
+        hidden, _ = self.lstm(z.new_zeros(len(z), self.max_size, 1), (cell * 0, cell))
+        return one_shot(self.output(hidden), self.variable, self.mask_bias)
