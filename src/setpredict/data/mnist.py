@@ -1,0 +1,167 @@
+"""MNIST as sets: the bright pixels of a digit, as points to auto-encode (section 4.1 of the paper).
+
+A pixel is in the set if it is strictly above the data set's mean; its coordinates are (row, column) / 27; the
+order is shuffled each time a set is read.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import no_type_check
+
+import numba
+import numpy as np
+import torch
+
+from setpredict.data.download import download
+from setpredict.data.idx import read_idx
+from setpredict.data.keyed import key
+from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.task import Batch, SetTask
+from setpredict.sets import Sets
+
+MEAN = 0.1307 * 255
+LARGEST = 342
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+FILES = {
+    "train": ("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+    "test": ("t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3"),
+}
+
+
+def mnist(
+    folder: str | os.PathLike | None = None, *, seed: int = 0, val: float = 0.05, threshold: float = MEAN
+) -> SetTask:
+    """MNIST from its IDX files in `folder` (default `$SETPREDICT_DATA/mnist`), downloaded when absent.
+
+    `val` is the part of the training digits that is set aside, chosen by `seed`. `threshold` is in 0..255.
+    """
+    if not 0 <= val < 1:
+        raise ValueError(f"val must be a part of the training set, from 0 to below 1, got {val}")
+    if not 0 <= threshold < 255:
+        raise ValueError(f"threshold must be from 0 to below 255, got {threshold}")
+    points = {name: _points(name, Path(folder) if folder else data_folder() / "mnist", threshold) for name in FILES}
+    largest = max(int(np.diff(offsets).max()) for _, offsets in points.values())
+    N = max(largest, LARGEST) if threshold == MEAN else largest
+    order = np.random.default_rng(key("val", seed)).permutation(len(points["train"][1]) - 1)
+    aside = round(val * len(order))
+
+    def split(name: str, source: str, chosen: np.ndarray) -> DigitSets:
+        return DigitSets(*points[source], np.sort(chosen), N, seed, name)
+
+    return SetTask(
+        name="mnist",
+        input_kind="set",
+        input_size=2,
+        max_size=N,
+        features=2,
+        variable=True,
+        kind="points",
+        feature_names=("row", "column"),
+        train=split("train", "train", order[aside:]),
+        val=split("val", "train", order[:aside]),
+        test=split("test", "test", np.arange(len(points["test"][1]) - 1)),
+    )
+
+
+def digit_points(images: np.ndarray, threshold: float = MEAN) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels above `threshold` of uint8 images (n, 28, 28): points (total, 2) uint8, and where each set begins.
+
+    >>> images = np.zeros((2, 28, 28), np.uint8)
+    >>> images[1, 3, 5] = 34
+    >>> points, offsets = digit_points(images)
+    >>> points.tolist(), offsets.tolist()
+    ([[3, 5]], [0, 0, 1])
+    """
+    image, row, column = np.nonzero(images > threshold)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(image, minlength=len(images)))])
+    return np.stack([row, column], axis=1).astype(np.uint8), offsets
+
+
+def _points(split: str, folder: Path, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """`digit_points` of a split, from the cache if its file has not changed."""
+    source = _file(split, folder)
+    path = cache_folder() / "mnist" / f"{split}-{fingerprint([source], threshold)}.npz"
+    if not path.exists():
+        with only_one_builder(path):
+            if not path.exists():
+                images = read_idx(source)
+                if images.ndim != 3 or images.shape[1:] != (28, 28) or len(images) == 0:
+                    raise ValueError(f"{source} holds an array of shape {images.shape}, expected (n, 28, 28)")
+                points, offsets = digit_points(images, threshold)
+                with written_whole(path) as temporary, open(temporary, "wb") as file:
+                    np.savez(file, points=points, offsets=offsets)
+    with np.load(path) as cached:
+        return cached["points"], cached["offsets"]
+
+
+def _file(split: str, folder: Path) -> Path:
+    name, md5 = FILES[split]
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.exists():
+            return path
+    path = folder / f"{name}.gz"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        download([f"{mirror}{path.name}" for mirror in MIRRORS], path, md5)
+    except PermissionError:
+        raise FileNotFoundError(f"{path} is missing and {folder} cannot be written to") from None
+    return path
+
+
+@dataclass(frozen=True)
+class DigitSets:
+    points: np.ndarray
+    offsets: np.ndarray
+    chosen: np.ndarray
+    max_size: int
+    seed: int
+    split: str
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        indices = np.asarray(indices, dtype=np.int64)
+        elements = np.zeros((len(indices), self.max_size, 2), np.float32)  # (B, N, 2)
+        mask = np.zeros((len(indices), self.max_size), np.bool_)  # (B, N)
+        item_key = np.uint64(key(self.seed, "mnist", self.split, epoch))
+        _fill(self.points, self.offsets, self.chosen[indices], item_key, elements, mask)
+        target = Sets(torch.from_numpy(elements), torch.from_numpy(mask))
+        return Batch(target, target, torch.from_numpy(indices))
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def _fill(points, offsets, items, item_key, elements, mask):
+    """Each item's points in an order shuffled by (key, item): Fisher and Yates, with splitmix64 as the generator."""
+    order = np.empty(elements.shape[1], np.int64)
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    for b in range(len(items)):
+        begin = offsets[items[b]]
+        size = offsets[items[b] + 1] - begin
+        state = _mix(item_key + np.uint64(items[b] + 1) * golden)
+        for i in range(size):
+            order[i] = i
+        for i in range(size - 1, 0, -1):
+            state += golden
+            j = np.int64(_mix(state) % np.uint64(i + 1))
+            order[i], order[j] = order[j], order[i]
+        for i in range(size):
+            point = points[begin + order[i]]
+            elements[b, i, 0] = point[0] / 27
+            elements[b, i, 1] = point[1] / 27
+            mask[b, i] = True
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+@no_type_check
+def _mix(x):
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
