@@ -1,0 +1,182 @@
+"""Each detection's candidate: the nearest ground truth of its image, by overlap (boxes) or distance (states)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+CLEVR_GROUPS: Mapping[str, tuple[int, int]] = {
+    "material": (3, 5),
+    "colour": (5, 13),
+    "shape": (13, 16),
+    "size": (16, 18),
+}
+PAIRS_AT_ONCE = 1 << 17
+"""How many (detection, ground truth) pairs are compared at a time: 1 MB in float64, so they stay in the cache."""
+
+
+class Candidates(NamedTuple):
+    """Which ground truth each detection may claim, and how well it agrees with it.
+
+    Computed on the CPU in float64 whatever the input, so that every device counts the same.
+    """
+
+    agreement: Float[Tensor, "I N"]
+    """IoU of a box, minus the distance of a state; −inf without a candidate."""
+    target: Int[Tensor, "I N"]
+    """The index of the ground truth in its image, the lowest among equally near ones; −1 for none."""
+
+
+def box_iou(
+    boxes: Float[Tensor, "I N 4"], targets: Float[Tensor, "I M 4"], *, plus_one: bool = False
+) -> Float[Tensor, "I N M"]:
+    """Intersection over union |a ∩ b| / |a ∪ b| of boxes (x0, y0, x1, y1); 0 where the union is empty.
+
+    A box whose sides are swapped (x1 < x0) is empty. `plus_one` adds 1 to every width and height, which is right for
+    whole pixels and an overestimate for boxes at unit scale.
+
+    >>> a, b = torch.tensor([[[0.0, 0.0, 2.0, 1.0]]]), torch.tensor([[[1.0, 0.0, 3.0, 1.0]]])
+    >>> box_iou(a, b)
+    tensor([[[0.3333]]])
+    """
+    return _iou(boxes.permute(2, 1, 0), targets.permute(2, 1, 0), plus_one).permute(2, 0, 1)
+
+
+def box_candidates(
+    boxes: Float[Tensor, "I N 4"],
+    targets: Float[Tensor, "I M 4"],
+    target_mask: Bool[Tensor, "I M"],
+    *,
+    plus_one: bool = False,
+) -> Candidates:
+    """The ground truth of highest IoU for each box.
+
+    >>> boxes = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]])
+    >>> targets = torch.tensor([[[5.0, 5.0, 6.0, 6.0], [0.0, 0.0, 1.0, 2.0]]])
+    >>> box_candidates(boxes, targets, torch.ones(1, 2, dtype=torch.bool))
+    Candidates(agreement=tensor([[0.5000]], dtype=torch.float64), target=tensor([[1]]))
+    """
+    check_finite("box", boxes)
+    check_finite("target box", targets, target_mask)
+
+    def nearest(boxes: Tensor, targets: Tensor, absent: Tensor) -> tuple[Tensor, Tensor]:
+        iou = _iou(boxes.double(), targets.double(), plus_one)  # (N, M, I)
+        best, where = torch.where(absent, -torch.inf, iou).max(dim=1)
+        return best, where
+
+    return _in_chunks(nearest, boxes, targets, target_mask)
+
+
+def state_candidates(
+    states: Float[Tensor, "I N D"],
+    targets: Float[Tensor, "I M D"],
+    target_mask: Bool[Tensor, "I M"],
+    *,
+    coordinates: int = 3,
+    scale: float = 3.0,
+    groups: Mapping[str, tuple[int, int]] = CLEVR_GROUPS,
+) -> Candidates:
+    """The ground truth at the smallest Euclidean distance among those that equal every arg-max attribute.
+
+    The first `coordinates` features times `scale` are the position; `groups` names the one-hot attributes as feature
+    ranges [start, stop). The defaults are CLEVR's 18 features.
+
+    >>> states = torch.tensor([[[0.5, 0.2, 0.9]]])  # a position and two attribute values
+    >>> targets = torch.tensor([[[0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])  # the nearer one has the other attribute
+    >>> mask = torch.ones(1, 2, dtype=torch.bool)
+    >>> state_candidates(states, targets, mask, coordinates=1, scale=1.0, groups={"kind": (1, 3)})
+    Candidates(agreement=tensor([[-0.5000]], dtype=torch.float64), target=tensor([[1]]))
+    """
+    _check_layout(states.shape[2], coordinates, scale, groups)
+    check_finite("state", states)
+    check_finite("target state", targets, target_mask)
+
+    def nearest(states: Tensor, targets: Tensor, absent: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = (x[:coordinates].double() * scale for x in (states, targets))
+        squared = torch.zeros(a.shape[1], b.shape[1], a.shape[2], dtype=torch.float64)  # (N, M, I)
+        for c in range(coordinates):
+            difference = a[c][:, None] - b[c][None]
+            squared.addcmul_(difference, difference)
+        kind, wanted = _attributes(states, groups), torch.where(absent, -1, _attributes(targets, groups))
+        best, where = torch.where(kind[:, None] == wanted[None], squared, torch.inf).min(dim=1)
+        return -best.sqrt_(), where
+
+    return _in_chunks(nearest, states, targets, target_mask)
+
+
+def check_finite(name: str, values: Tensor, mask: Tensor | None = None) -> None:
+    """A ValueError that names the image and element of the first NaN or infinite value of (I, N, …), padding aside."""
+    if bool(torch.isfinite(values.sum())):  # fast, and certain; another sum needs a second look
+        return
+    wrong = ~torch.isfinite(values)
+    where = torch.nonzero(wrong if mask is None else wrong & mask[..., None])
+    if len(where):
+        image, element = where[0, :2].tolist()
+        value = values[tuple(where[0])].item()
+        raise ValueError(f"{name} {element} of image {image} is {value}, expected a finite number")
+
+
+def _iou(a: Float[Tensor, "4 N I"], b: Float[Tensor, "4 M I"], plus_one: bool) -> Float[Tensor, "N M I"]:
+    one = 1 if plus_one else 0
+    inner = None
+    for low, high in ((0, 2), (1, 3)):
+        near = torch.minimum(a[high][:, None], b[high][None])
+        side = near.sub_(torch.maximum(a[low][:, None], b[low][None])).add_(one).clamp_(min=0)
+        inner = side if inner is None else inner.mul_(side)  # (N, M, I)
+    area_a, area_b = ((x[2:] - x[:2] + one).clamp_(min=0).prod(dim=0) for x in (a, b))
+    union = (area_a[:, None] + area_b[None]).sub_(inner)
+    return inner.div_(union.masked_fill_(union <= 0, torch.inf))  # type: ignore[union-attr]
+
+
+def _attributes(states: Float[Tensor, "D N I"], groups: Mapping[str, tuple[int, int]]) -> Int[Tensor, "N I"]:
+    """One number for the arg-max of all groups together: equal numbers, equal attributes."""
+    number = torch.zeros(states.shape[1:], dtype=torch.int64)
+    for start, stop in groups.values():
+        values = states[start:stop]
+        largest = values.amax(dim=0)
+        # Backwards, so that the first of equal maxima remains; three times as fast as argmax on few classes.
+        winner = torch.full_like(number, stop - start - 1)
+        for c in reversed(range(stop - start - 1)):
+            winner = torch.where(values[c] == largest, c, winner)
+        number = number * (stop - start) + winner
+    return number
+
+
+def _check_layout(D: int, coordinates: int, scale: float, groups: Mapping[str, tuple[int, int]]) -> None:
+    if not 0 <= coordinates <= D:
+        raise ValueError(f"coordinates must be between 0 and the {D} features of a state, got {coordinates}")
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"scale must be a positive number, got {scale}")
+    for name, (start, stop) in groups.items():
+        if not 0 <= start < stop <= D:
+            raise ValueError(f"group {name!r} must lie within the {D} features of a state, got [{start}, {stop})")
+
+
+def _in_chunks(
+    nearest: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]],
+    detections: Float[Tensor, "I N D"],
+    targets: Float[Tensor, "I M D"],
+    target_mask: Bool[Tensor, "I M"],
+) -> Candidates:
+    """Ask `nearest` about some images at a time, each as (D, N, I), (D, M, I), padding (M, I) → two of (N, I)."""
+    (images, N), M = detections.shape[:2], targets.shape[1]
+    agreement = torch.full((N, images), -torch.inf, dtype=torch.float64)
+    target = torch.full((N, images), -1)
+    step = max(1, PAIRS_AT_ONCE // max(1, N * M))
+    for start in range(0, images if N and M else 0, step):
+        i = slice(start, start + step)
+        agreement[:, i], target[:, i] = nearest(
+            _images_last(detections[i]), _images_last(targets[i]), ~target_mask[i].cpu().mT.contiguous()
+        )
+    return Candidates(agreement.mT, torch.where(agreement == -torch.inf, -1, target).mT)
+
+
+def _images_last(x: Float[Tensor, "I N D"]) -> Float[Tensor, "D N I"]:
+    """Images last: the innermost loops are then long and contiguous even where the sets are small."""
+    images, N, D = x.shape
+    matrix = x.detach().cpu().reshape(images, N * D).mT.contiguous()  # torch transposes a matrix fastest
+    return matrix.view(N, D, images).transpose(0, 1)
