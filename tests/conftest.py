@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
-install_import_hook("setpredict", "beartype.beartype")
+install_import_hook("setpredict", "strict_types.check")
+
+settings.register_profile("setpredict", max_examples=25, deadline=None)
+settings.load_profile("setpredict")
 
 torch.set_num_threads(1)  # two pytest workers share two cores
 
