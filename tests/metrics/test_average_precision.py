@@ -28,7 +28,7 @@ def random_states(generator: torch.Generator, *shape: int) -> torch.Tensor:
     for start in (0, 2, 10, 13):
         chosen = start + (torch.rand(shape, generator=generator) < 0.2).long()
         features.scatter_(-1, chosen[..., None], 1.0)
-    features[..., 0] += (torch.rand(shape, generator=generator) < 0.1).float() * (1 - features[..., 0])
+    features[..., 2][torch.rand(shape, generator=generator) < 0.1] = 1.0
     return torch.cat([coordinates, features], dim=-1)
 
 

@@ -84,8 +84,8 @@ def true_positives(
 ) -> tuple[Bool[Tensor, "K"], Int[Tensor, "K"]]:
     """Which detections are true at one threshold, and the order in which they were asked: by score, descending.
 
-    `targets` are numbers that no two ground truths share (−1: no candidate); ties go to the earlier detection. For
-    each ground truth, the first in that order with agreement ≥ `floor` is the true one.
+    `targets` are numbers that no two ground truths share; a detection without a candidate has agreement NaN. Ties go
+    to the earlier detection. For each ground truth, the first in that order with agreement ≥ `floor` is the true one.
 
     >>> agreement, scores = torch.tensor([0.7, 0.9, 0.4], dtype=torch.float64), torch.tensor([0.5, 0.5, 0.9])
     >>> true_positives(agreement, scores, torch.tensor([0, 0, 0]), 0.6)
@@ -115,7 +115,7 @@ def pooled_average_precision(
     if ground_truths == 0:
         return torch.full((len(floors),), torch.nan, dtype=torch.float64)
     order = _descending(scores)  # (K,)
-    hopeful = ((agreement >= min(floors)) & (targets >= 0))[order].nonzero()[:, 0]  # ranks from 0, ascending
+    hopeful = (agreement >= min(floors))[order].nonzero()[:, 0]  # ranks from 0, ascending
     order = order[hopeful]
     agreement, targets = agreement[order], targets[order]
     result = torch.zeros(len(floors), dtype=torch.float64)
@@ -165,10 +165,8 @@ def _average_precision(
         order = image_order(index)
         agreement, target, scores = agreement[order], target[order], scores[order]
     first = torch.arange(len(target))[:, None] * target_mask.shape[1]  # (I, 1)
-    unique = torch.where(target >= 0, target + first, -1)  # (I, N)
-    return pooled_average_precision(
-        agreement.flatten(), scores.flatten(), unique.flatten(), int(target_mask.sum()), floors
-    )
+    unique = (target + first).flatten()  # (I·N,)
+    return pooled_average_precision(agreement.flatten(), scores.flatten(), unique, int(target_mask.sum()), floors)
 
 
 def _descending(scores: Float[Tensor, "K"]) -> Int[Tensor, "K"]:
@@ -183,7 +181,7 @@ def _descending(scores: Float[Tensor, "K"]) -> Int[Tensor, "K"]:
 
 def _true_ranks(agreement: Float[Tensor, "K"], targets: Int[Tensor, "K"], floor: float) -> Int[Tensor, "true"]:
     """The places of the true detections among the ranked ones: for each target the first that passes."""
-    passing = torch.nonzero((agreement >= floor) & (targets >= 0))[:, 0]  # ascending
+    passing = torch.nonzero(agreement >= floor)[:, 0]  # ascending
     claimed = targets[passing]
     if not len(claimed):
         return passing

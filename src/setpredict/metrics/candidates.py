@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -26,7 +27,7 @@ class Candidates(NamedTuple):
     """
 
     agreement: Float[Tensor, "I N"]
-    """IoU of a box, minus the distance of a state; −inf without a candidate."""
+    """IoU of a box, minus the distance of a state; NaN without a candidate."""
     target: Int[Tensor, "I N"]
     """The index of the ground truth in its image, the lowest among equally near ones; −1 for none."""
 
@@ -127,23 +128,25 @@ def _iou(a: Float[Tensor, "4 N I"], b: Float[Tensor, "4 M I"], plus_one: bool) -
         near = torch.minimum(a[high][:, None], b[high][None])
         side = near.sub_(torch.maximum(a[low][:, None], b[low][None])).add_(one).clamp_(min=0)
         inner = side if inner is None else inner.mul_(side)  # (N, M, I)
-    area_a, area_b = ((x[2:] - x[:2] + one).clamp_(min=0).prod(dim=0) for x in (a, b))
+    area_a, area_b = ((x[2:] - x[:2] + one).prod(dim=0) for x in (a, b))
     union = (area_a[:, None] + area_b[None]).sub_(inner)
     return inner.div_(union.masked_fill_(union <= 0, torch.inf))  # type: ignore[union-attr]
 
 
 def _attributes(states: Float[Tensor, "D N I"], groups: Mapping[str, tuple[int, int]]) -> Int[Tensor, "N I"]:
     """One number for the arg-max of all groups together: equal numbers, equal attributes."""
-    number = torch.zeros(states.shape[1:], dtype=torch.int64)
+    values = states.numpy()
+    number = np.zeros(values.shape[1:], dtype=np.int64)
     for start, stop in groups.values():
-        values = states[start:stop]
-        largest = values.amax(dim=0)
-        # Backwards, so that the first of equal maxima remains; three times as fast as argmax on few classes.
-        winner = torch.full_like(number, stop - start - 1)
-        for c in reversed(range(stop - start - 1)):
-            winner = torch.where(values[c] == largest, c, winner)
+        # The arg-max is how many classes stand before the first maximum; on few classes, three times as fast as argmax.
+        largest = values[start:stop].max(axis=0)
+        before = np.ones(largest.shape, dtype=bool)
+        winner = np.zeros(largest.shape, dtype=np.int32)
+        for c in range(start, stop - 1):
+            before &= values[c] < largest
+            winner += before
         number = number * (stop - start) + winner
-    return number
+    return torch.from_numpy(number)
 
 
 def _check_layout(D: int, coordinates: int, scale: float, groups: Mapping[str, tuple[int, int]]) -> None:
@@ -172,7 +175,8 @@ def _in_chunks(
         agreement[:, i], target[:, i] = nearest(
             _images_last(detections[i]), _images_last(targets[i]), ~target_mask[i].cpu().mT.contiguous()
         )
-    return Candidates(agreement.mT, torch.where(agreement == -torch.inf, -1, target).mT)
+    none = agreement == -torch.inf
+    return Candidates(agreement.masked_fill_(none, torch.nan).mT, target.masked_fill_(none, -1).mT)
 
 
 def _images_last(x: Float[Tensor, "I N D"]) -> Float[Tensor, "D N I"]:

@@ -171,5 +171,5 @@ def _average_precision(
         order = torch.sort(image, stable=True).indices  # elements stay in order within an image
         start, target, agreement, scores = start[order], target[order], agreement[order], scores[order]
     width = int(target.max()) + 1 if len(target) else 1
-    unique = torch.where(target >= 0, start * width + target, -1)
+    unique = start * width + target
     return pooled_average_precision(agreement, scores, unique, int(ground_truths), floors)
