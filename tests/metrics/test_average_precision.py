@@ -1,10 +1,9 @@
 """Average precision: against nested loops on data full of ties, and the mistakes that others made."""
 
-import math
-
 import brute_force
 import pytest
 import torch
+from examples import random_boxes, random_scores, random_states, two_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,29 +11,6 @@ from setpredict.metrics import box_average_precision, pooled_average_precision, 
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS, _descending
 
 INF = float("inf")
-
-
-def random_boxes(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Boxes on a coarse grid: many overlap, many are equal, some are empty or have their sides swapped."""
-    low = torch.randint(0, 3, (*shape, 2), generator=generator)
-    side = torch.randint(-1, 3, (*shape, 2), generator=generator)
-    return torch.cat([low, low + side], dim=-1) / 4
-
-
-def random_states(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Coordinates on a coarse grid and attributes of few kinds, at times with two equal maxima in a group."""
-    coordinates = torch.randint(-2, 3, (*shape, 3), generator=generator) / 8
-    features = torch.zeros(*shape, 15)
-    for start in (0, 2, 10, 13):
-        chosen = start + (torch.rand(shape, generator=generator) < 0.2).long()
-        features.scatter_(-1, chosen[..., None], 1.0)
-    features[..., 2][torch.rand(shape, generator=generator) < 0.1] = 1.0
-    return torch.cat([coordinates, features], dim=-1)
-
-
-def random_scores(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Five values, of which three are 0 or 1 after clamping."""
-    return torch.randint(-1, 4, shape, generator=generator) / 2
 
 
 sizes = st.tuples(st.integers(1, 5), st.integers(0, 6), st.integers(1, 5))
@@ -98,16 +74,6 @@ def test_other_layouts():
     without = state_average_precision(states, scores, targets, mask, (INF, 0.2), groups={}, **layout)
     assert (without >= ours).all()
     assert without[0] > ours[0]
-
-
-def two_images():
-    """Image 0: its one target is found, by the best detection. Image 1: two targets, of which the second is missed."""
-    box, far = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
-    boxes = torch.tensor([[box, far], [far, box]])
-    scores = torch.tensor([[0.9, 0.8], [0.7, 0.1]])
-    targets = torch.tensor([[box, box], [box, [0.0, 0.5, 0.5, 1.0]]])
-    mask = torch.tensor([[True, False], [True, True]])
-    return boxes, scores, targets, mask
 
 
 def test_images_are_pooled_not_averaged_and_none_is_left_out():
@@ -198,95 +164,11 @@ def test_chunks_do_not_show(monkeypatch):
     assert state_average_precision(states, scores, targets, mask).tolist() == whole.tolist()
 
 
-def test_plus_one_overestimates():
-    a, b = torch.tensor([[[0.0, 0.0, 0.2, 0.2]]]), torch.tensor([[[0.5, 0.5, 0.7, 0.7]]])
-    mask, scores = torch.ones(1, 1, dtype=torch.bool), torch.ones(1, 1)
-    assert box_average_precision(a, scores, b, mask, (0.2,)).item() == 0
-    assert box_average_precision(a, scores, b, mask, (0.2,), plus_one=True).item() == 1  # 0.7² / (2 · 1.2² − 0.7²)
-    assert box_average_precision(a, scores, b, mask, (0.25,), plus_one=True).item() == 0
-
-
-def test_edges():
-    none = torch.zeros(2, 3, dtype=torch.bool)
-    boxes, scores = torch.rand(2, 4, 4), torch.rand(2, 4)
-    targets, some = torch.rand(2, 3, 4), none.clone()
-    some[0, 0] = True
-    assert box_average_precision(boxes, scores, targets, none).isnan().all()  # no targets: undefined
-    assert box_average_precision(boxes, scores, torch.zeros(2, 0, 4), torch.zeros(2, 0).bool()).isnan().all()
-    assert box_average_precision(boxes[:0], scores[:0], targets[:0], none[:0]).isnan().all()
-    assert box_average_precision(boxes[:, :0], scores[:, :0], targets, some).tolist() == [0.0] * 5  # no detections
-    perfect = torch.tensor([[[0.0, 0.0, 1.0, 1.0]], [[0.0, 0.0, 1.0, 1.0]]])
-    mask = torch.tensor([[True], [False]])  # the second image is empty: what it says is false
-    assert box_average_precision(perfect, torch.tensor([[0.5], [0.9]]), perfect, mask).tolist() == [0.5] * 5
-    assert box_average_precision(perfect, torch.tensor([[0.9], [0.5]]), perfect, mask).tolist() == [1.0] * 5
-    padded = torch.cat([perfect, torch.full((2, 1, 4), torch.nan)], dim=1)  # padding may hold anything
-    wide = torch.tensor([[True, False], [False, False]])
-    assert box_average_precision(perfect, torch.tensor([[0.9], [0.5]]), padded, wide).tolist() == [1.0] * 5
-    state = torch.zeros(1, 2, 18)
-    assert state_average_precision(state, torch.rand(1, 2), state, torch.ones(1, 2).bool())[0] == 0.5  # duplicates
-
-
-def test_perfect_predictions_of_every_dtype():
-    for dtype in (torch.float32, torch.float64):
-        low = torch.rand(7, 3, 2, dtype=dtype)
-        boxes = torch.cat([low, low + 0.5], dim=-1)
-        ap = box_average_precision(boxes, torch.rand(7, 3, dtype=dtype), boxes, torch.ones(7, 3).bool(), (1.0,))
-        assert ap.tolist() == pytest.approx([1.0])
-
-
 @given(st.lists(st.floats(0, 1, width=32), max_size=30))
 def test_fast_order_is_the_stable_one(scores):
     values = torch.tensor(scores, dtype=torch.float32)
     assert _descending(values).tolist() == _descending(values.double()).tolist()
     assert _descending(values).tolist() == sorted(range(len(scores)), key=lambda i: (-values[i].item(), i))
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_numbers_that_are_none_are_named(value):
-    boxes, scores, targets, mask = two_images()
-    boxes[1, 0, 2] = value
-    with pytest.raises(ValueError, match="box 0 of image 1 is"):
-        box_average_precision(boxes, scores, targets, mask)
-    boxes, scores, targets, mask = two_images()
-    targets[1, 1, 0] = value
-    with pytest.raises(ValueError, match="target box 1 of image 1 is"):
-        box_average_precision(boxes, scores, targets, mask)
-    boxes, scores, targets, mask = two_images()
-    scores[0, 1] = value
-    with pytest.raises(ValueError, match="score 1 of image 0 is"):
-        box_average_precision(boxes, scores, targets, mask)
-    state = torch.zeros(3, 2, 18)
-    broken = state.clone()
-    broken[2, 1, 17] = value
-    with pytest.raises(ValueError, match="state 1 of image 2 is"):
-        state_average_precision(broken, torch.rand(3, 2), state, torch.ones(3, 2).bool())
-    with pytest.raises(ValueError, match="target state 1 of image 2 is"):
-        state_average_precision(state, torch.rand(3, 2), broken, torch.ones(3, 2).bool())
-
-
-def test_large_finite_values_are_not_refused():
-    boxes, scores, targets, mask = two_images()
-    boxes[0, 1] = 3e38
-    assert box_average_precision(boxes, scores, targets, mask, (0.5,)).item() == pytest.approx(0.5)
-
-
-def test_wrong_options_are_named():
-    boxes, scores, targets, mask = two_images()
-    with pytest.raises(ValueError, match=r"IoU thresholds .*1\.5"):
-        box_average_precision(boxes, scores, targets, mask, (1.5,))
-    with pytest.raises(ValueError, match="IoU thresholds"):
-        box_average_precision(boxes, scores, targets, mask, ())
-    with pytest.raises(ValueError, match="7 occurs more than once"):
-        box_average_precision(boxes, scores, targets, mask, index=torch.tensor([7, 7]))
-    state = torch.zeros(2, 2, 18)
-    with pytest.raises(ValueError, match="distance thresholds"):
-        state_average_precision(state, scores, state, mask, (-1.0,))
-    with pytest.raises(ValueError, match=r"group 'size' .* 17 features"):
-        state_average_precision(state[..., :17], scores, state[..., :17], mask)
-    with pytest.raises(ValueError, match="coordinates"):
-        state_average_precision(state, scores, state, mask, coordinates=19)
-    with pytest.raises(ValueError, match="scale"):
-        state_average_precision(state, scores, state, mask, scale=0.0)
 
 
 def test_interpolation_by_hand():
