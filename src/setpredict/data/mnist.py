@@ -18,6 +18,7 @@ import torch
 from setpredict.data.download import download
 from setpredict.data.idx import read_idx
 from setpredict.data.keyed import key
+from setpredict.data.keyed_kernels import GOLDEN, mix, start
 from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder, written_whole
 from setpredict.data.task import Batch, SetTask
 from setpredict.sets import Sets
@@ -141,27 +142,18 @@ class DigitSets:
 def _fill(points, offsets, items, item_key, elements, mask):
     """Each item's points in an order shuffled by (key, item): Fisher and Yates, with splitmix64 as the generator."""
     order = np.empty(elements.shape[1], np.int64)
-    golden = np.uint64(0x9E3779B97F4A7C15)
     for b in range(len(items)):
         begin = offsets[items[b]]
         size = offsets[items[b] + 1] - begin
-        state = _mix(item_key + np.uint64(items[b] + 1) * golden)
+        state = start(item_key, items[b])
         for i in range(size):
             order[i] = i
         for i in range(size - 1, 0, -1):
-            state += golden
-            j = np.int64(_mix(state) % np.uint64(i + 1))
+            state += GOLDEN
+            j = np.int64(mix(state) % np.uint64(i + 1))
             order[i], order[j] = order[j], order[i]
         for i in range(size):
             point = points[begin + order[i]]
             elements[b, i, 0] = point[0] / 27
             elements[b, i, 1] = point[1] / 27
             mask[b, i] = True
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-@no_type_check
-def _mix(x):
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
