@@ -34,8 +34,8 @@ class Sets:
     [[[0.1..., 0.2...]]]
     """
 
-    elements: Float[Tensor, "B N D"]
-    mask: Mask
+    elements: Tensor  # (B, N, D)
+    mask: Tensor  # (B, N); both are checked below, with errors that people can read
 
     def __post_init__(self) -> None:
         if self.elements.ndim != 3:
@@ -138,7 +138,7 @@ class Sets:
         return keep.sum(dim=1)
 
     @property
-    def features_with_mask(self) -> Float[Tensor, "B N D+1"]:
+    def features_with_mask(self) -> Float[Tensor, "B N C"]:
         """The elements with their mask as one more feature, as in the paper (section 3.1)."""
         return torch.cat([self.elements, self.mask.to(self.elements.dtype)[..., None]], dim=-1)
 
@@ -176,9 +176,9 @@ class Prediction:
     A one-shot decoder returns a way of length one. Not frozen, because Lightning Fabric moves it.
     """
 
-    elements: Float[Tensor, "T+1 B N D"]
-    mask: Float[Tensor, "T+1 B N"]
-    repr_loss: Float[Tensor, "T+1 B"] | None = None
+    elements: Float[Tensor, "T1 B N D"]
+    mask: Float[Tensor, "T1 B N"]
+    repr_loss: Float[Tensor, "T1 B"] | None = None
     """L_repr(Yt, z) of every set, to look at (no gradients); None for decoders that have no set encoder."""
     grad_norm: Float[Tensor, "T B"] | None = None
     """‖∂L_repr/∂Yt‖ at each step, before clipping."""
@@ -204,7 +204,7 @@ class Prediction:
         return self.elements.shape[0] - 1
 
     @property
-    def travelled(self) -> Float[Tensor, "T+1 B"]:
+    def travelled(self) -> Float[Tensor, "T1 B"]:
         """‖Yt − Y0‖ a sample, masks included: how far each set has moved."""
         state = torch.cat([self.elements, self.mask[..., None]], dim=-1).detach()
         return (state - state[:1]).flatten(2).norm(dim=2)

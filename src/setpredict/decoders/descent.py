@@ -18,8 +18,8 @@ its own derivative has a method `value_and_grad(y)`, which returns losses (B,) a
 class Descent:
     """The way that the samples took."""
 
-    states: Float[Tensor, "T+1 B *S"]
-    losses: Float[Tensor, "T+1 B"]  # of every state, without gradients
+    states: Float[Tensor, "T1 B *S"]
+    losses: Float[Tensor, "T1 B"]  # of every state, without gradients
     grad_norms: Float[Tensor, "T B"]  # before clipping
     steps_taken: Int[Tensor, "B"]
     grad_from: int  # the first state that carries gradients
@@ -57,7 +57,7 @@ def descend(
     _check(steps, backprop_steps, implicit)
     value_and_grad = getattr(objective, "value_and_grad", None) or _value_and_grad(objective)
     k = steps if backprop_steps is None else min(backprop_steps, steps)
-    y = start if project is None else project(start)
+    y = start if project is None else _project_start(start, project)
     if k < steps:
         y = y.detach()
     anchor = y
@@ -113,6 +113,13 @@ def _value_and_grad(objective: Objective) -> Callable[[Tensor], tuple[Tensor, Te
         return losses, grad
 
     return both
+
+
+def _project_start(start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
+    """P(start); one set that all samples share stays one, so that a first pass may be shared as well."""
+    if len(start) > 1 and start.stride(0) == 0:
+        return project(start[:1]).expand_as(start)
+    return project(start)
 
 
 def _clip(grad: Float[Tensor, "B *S"], norm: float) -> Float[Tensor, "B *S"]:

@@ -18,7 +18,7 @@ SetEncoder = Callable[[Tensor, Mask | None], Tensor]
 
 
 def representation_loss(
-    code: Float[Tensor, "B L"], z: Float[Tensor, "B L"], kind: ReprLoss = "huber"
+    code: Float[Tensor, "B K"], z: Float[Tensor, "B L"], kind: ReprLoss = "huber"
 ) -> Float[Tensor, "B"]:
     """mean over the latent of h(code − z), one number a sample, with h Huber (the paper) or d²/2 (iDSPN).
 

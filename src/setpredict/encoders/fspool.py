@@ -33,7 +33,7 @@ class FSPool(nn.Module):
     def forward(self, x: Float[Tensor, "B N C"], mask: Bool[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
         if mask is None:
             ordered = x.sort(dim=1, descending=self.descending).values
-            return torch.einsum("brc,rc->bc", ordered, self.rank_weights(x.shape[1]))
+            return (ordered * self.rank_weights(x.shape[1])).sum(dim=1)
         last = -torch.inf if self.descending else torch.inf  # padding sorts behind every element
         ordered = x.masked_fill(~mask[..., None], last).sort(dim=1, descending=self.descending).values
         n = mask.sum(dim=1)  # (B,)

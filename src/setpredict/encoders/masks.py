@@ -48,7 +48,7 @@ def enter(
 
 def append_mask_sum(
     code: Float[Tensor, "B L"], mask: Mask | None, elements: Float[Tensor, "B N D"]
-) -> Float[Tensor, "B L+1"]:
+) -> Float[Tensor, "B L1"]:
     """Four times the mean of the masks as one more latent feature: an explicit signal for the size of the set."""
     if mask is None:
         size = code.new_ones(code.shape[0])

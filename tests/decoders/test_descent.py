@@ -1,0 +1,210 @@
+"""The inner loop as a pure function: its formulas, and its derivatives against hand-written ones."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from setpredict.decoders import descend
+
+torch.manual_seed(0)
+A = torch.randn(4, 4, dtype=torch.float64)
+A = A @ A.T / 8 + torch.eye(4, dtype=torch.float64)  # a quadratic bowl with mixed curvature
+
+
+def bowl(theta: Tensor):
+    """½ (y−θ)ᵀA(y−θ) + Σ cos y a sample: not quadratic, so second derivatives depend on the place."""
+
+    def loss(y: Tensor) -> Tensor:
+        d = y - theta
+        return 0.5 * torch.einsum("bi,ij,bj->b", d, A, d) + torch.cos(y).sum(1)
+
+    return loss
+
+
+def plain_gradient(theta: Tensor, y: Tensor) -> Tensor:
+    return (y - theta) @ A - torch.sin(y)
+
+
+START = torch.randn(3, 4, dtype=torch.float64)
+THETA = torch.randn(3, 4, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.7, False), (0.7, True)])
+def test_the_updates_are_torchs_sgd(momentum, nesterov):
+    way = descend(bowl(THETA), START, steps=5, step_size=0.1, momentum=momentum, nesterov=nesterov)
+    y = START.clone().requires_grad_()
+    optimiser = torch.optim.SGD([y], lr=0.1, momentum=momentum, nesterov=nesterov)
+    for t in range(5):
+        torch.testing.assert_close(way.losses[t], bowl(THETA)(y).detach())
+        optimiser.zero_grad()
+        bowl(THETA)(y).sum().backward()
+        torch.testing.assert_close(way.grad_norms[t], y.grad.norm(dim=1))  # pyright: ignore
+        optimiser.step()
+        torch.testing.assert_close(way.states[t + 1], y.detach())
+    torch.testing.assert_close(way.losses[5], bowl(THETA)(y).detach())
+    assert way.steps_taken.tolist() == [5, 5, 5]
+
+
+def test_clipping_is_per_sample():
+    far = torch.stack([START[0], START[1] * 100, START[2]])
+    way = descend(bowl(THETA), far, steps=1, step_size=1.0, clip_norm=0.5)
+    step = way.states[0] - way.states[1]
+    gradient = plain_gradient(THETA, far)
+    norm = gradient.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(step, gradient * (0.5 / norm).clamp(max=1))
+    torch.testing.assert_close(way.grad_norms[0], norm[:, 0])
+
+
+def test_projection_comes_before_the_first_and_after_every_step():
+    way = descend(bowl(THETA), START * 10, steps=3, step_size=0.3, project=lambda y: y.clamp(-1, 1))
+    assert way.states.abs().max() <= 1
+    assert torch.equal(way.states[0], (START * 10).clamp(-1, 1))
+
+
+def test_the_penalty_draws_back_to_the_start():
+    way = descend(bowl(THETA), START, steps=2, step_size=0.1, penalty=3.0)
+    one = START - 0.1 * plain_gradient(THETA, START)
+    two = one - 0.1 * (plain_gradient(THETA, one) + 3 * (one - START))
+    torch.testing.assert_close(way.states[2], two)
+    torch.testing.assert_close(way.losses[2], bowl(THETA)(two))  # the loss that is reported stays the objective
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"momentum": 0.6},
+        {"momentum": 0.6, "nesterov": True},
+        {"clip_norm": 0.8},
+        {"penalty": 0.5, "momentum": 0.5, "clip_norm": 1.0, "nesterov": True},
+    ],
+)
+@pytest.mark.parametrize("k", [None, 1, 2])
+def test_gradients_match_finite_differences(options, k):
+    """With k steps, against the same loop whose first T − k steps are cut off by hand."""
+
+    def last(theta: Tensor, start: Tensor) -> Tensor:
+        return descend(bowl(theta), start, steps=4, step_size=0.2, backprop_steps=k, **options).states[-1]
+
+    if k is None:
+        assert torch.autograd.gradcheck(last, (THETA.clone().requires_grad_(), START.clone().requires_grad_()))
+        return
+    frozen = THETA.clone()  # steps before the cut use constants
+
+    def by_hand(theta: Tensor) -> Tensor:
+        y, v = START, torch.zeros_like(START)
+        for t in range(4):
+            g = plain_gradient(frozen if t < 4 - k else theta, y) + options.get("penalty", 0) * (y - START)
+            if "clip_norm" in options:
+                g = g * (options["clip_norm"] / g.norm(dim=1, keepdim=True)).clamp(max=1)
+            v = options.get("momentum", 0) * v + g
+            y = y - 0.2 * (g + options["momentum"] * v if options.get("nesterov") else v)
+        return y
+
+    theta = THETA.clone().requires_grad_()
+    torch.testing.assert_close(last(theta, START), by_hand(theta))
+    weight = torch.randn(3, 4, dtype=torch.float64)
+    (ours,) = torch.autograd.grad((last(theta, START) * weight).sum(), theta)
+    (plain,) = torch.autograd.grad((by_hand(theta) * weight).sum(), theta)
+    torch.testing.assert_close(ours, plain)
+
+
+def test_all_steps_is_full_backpropagation():
+    grads = []
+    for k in (None, 4, 9):
+        theta, start = THETA.clone().requires_grad_(), START.clone().requires_grad_()
+        way = descend(bowl(theta), start, steps=4, step_size=0.2, momentum=0.5, backprop_steps=k)
+        assert way.grad_from == 0
+        grads.append(torch.autograd.grad((way.states**2).sum(), (theta, start)))
+    for other in grads[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(grads[0], other))
+
+
+def test_only_the_last_k_sets_carry_gradients():
+    theta = THETA.clone().requires_grad_()
+    way = descend(bowl(theta), START, steps=5, step_size=0.2, backprop_steps=2)
+    assert way.grad_from == 4
+    assert torch.autograd.grad(way.states[:4].sum(), theta, allow_unused=True, retain_graph=True)[0].eq(0).all()
+    for t in (4, 5):
+        assert torch.autograd.grad(way.states[t].sum(), theta, retain_graph=True)[0].ne(0).any()
+
+
+def test_implicit_differentiates_minus_the_gradient():
+    """iDSPN: the value has step size, momentum and clipping, the derivative is that of −g at the last set but one."""
+    theta = THETA.clone().requires_grad_()
+    options = {"steps": 3, "step_size": 0.1, "momentum": 0.9, "nesterov": True, "clip_norm": 0.5}
+    way = descend(bowl(theta), START, backprop_steps=1, implicit=True, **options)
+    plain = descend(bowl(THETA), START, **options)
+    torch.testing.assert_close(way.states, plain.states)
+    weight = torch.randn(3, 4, dtype=torch.float64)
+    (ours,) = torch.autograd.grad((way.states[-1] * weight).sum(), theta)
+    torch.testing.assert_close(ours, weight @ A)  # ∂(−g)/∂θ = A
+    assert way.grad_from == 3
+
+
+def test_stopped_samples_no_longer_change():
+    goal = torch.tensor([[0.0], [0.0]], dtype=torch.float64)
+    start = torch.tensor([[1.0], [64.0]], dtype=torch.float64)
+
+    def loss(y: Tensor) -> Tensor:
+        return ((y - goal) ** 2).sum(1) / 2
+
+    way = descend(loss, start, steps=20, step_size=0.5, stop_below=0.1)
+    assert way.steps_taken.tolist() == [2, 8]  # 1 → ½ → ¼ (0.03 < 0.1);  64 → … → ¼
+    assert way.states[2:, 0].eq(0.25).all()
+    assert way.states[8:, 1].eq(0.25).all()
+    assert way.states.shape[0] == way.losses.shape[0] == 21
+    with torch.no_grad():  # leaves the loop when all have stopped, with the same answer
+        early = descend(loss, start, steps=20, step_size=0.5, stop_below=0.1)
+    assert torch.equal(early.states, way.states)
+    assert torch.equal(early.losses, way.losses)
+    assert early.grad_norms.shape == way.grad_norms.shape
+    assert torch.equal(early.steps_taken, way.steps_taken)
+
+
+def test_no_steps():
+    way = descend(bowl(THETA), START, steps=0, step_size=1.0)
+    assert torch.equal(way.states, START[None])
+    assert way.losses.shape == (1, 3)
+    assert way.grad_norms.shape == (0, 3)
+
+
+def test_samples_of_any_shape():
+    images = torch.randn(2, 3, 5, 5, dtype=torch.float64)
+    way = descend(lambda x: (x**2).sum((1, 2, 3)) / 2, images, steps=2, step_size=0.5, clip_norm=1e9, momentum=0.1)
+    assert way.states.shape == (3, 2, 3, 5, 5)
+    torch.testing.assert_close(way.states[1], images / 2)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_every_grad_mode_gives_the_same_values(context):
+    expected = descend(bowl(THETA), START, steps=3, step_size=0.2)
+    with context():
+        got = descend(bowl(THETA), START.clone(), steps=3, step_size=0.2)
+    assert torch.equal(expected.states, got.states)
+
+
+def test_an_objective_with_its_own_derivative_is_used():
+    class Known:
+        calls = 0
+
+        def __call__(self, y: Tensor) -> Tensor:
+            return (y**2).sum(1) / 2
+
+        def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
+            self.calls += 1
+            return self(y), y
+
+    known = Known()
+    way = descend(known, START, steps=3, step_size=0.5)
+    assert known.calls == 3
+    torch.testing.assert_close(way.states[-1], START / 8)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
+        descend(bowl(THETA), START, steps=-1, step_size=1.0)
+    with pytest.raises(ValueError, match="backprop_steps must be at least 1"):
+        descend(bowl(THETA), START, steps=1, step_size=1.0, backprop_steps=0)
+    with pytest.raises(ValueError, match="needs backprop_steps=1, got None"):
+        descend(bowl(THETA), START, steps=1, step_size=1.0, implicit=True)
