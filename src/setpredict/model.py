@@ -91,8 +91,9 @@ class SetPredictor(nn.Module):
         wants = self.config.input if self.config else None
         if isinstance(input, Sets) or (wants and wants.kind == "set"):
             size = (wants.max_size or self.config.max_size) if self.config and wants else None
-            sets = input
-            if not isinstance(sets, Sets):
+            if isinstance(input, Sets):
+                sets = input
+            else:
                 sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None)
             if wants and (wants.kind != "set" or sets.elements.shape[2] != wants.size):
                 raise ValueError(f"this model takes {_describe(wants)}, got {sets!r}")

@@ -52,7 +52,7 @@ class Sets:
     @classmethod
     def from_list(
         cls,
-        sets: Sequence,
+        sets: Sequence | np.ndarray | Tensor,
         max_size: int | None = None,
         features: int | None = None,
         dtype: torch.dtype | None = None,

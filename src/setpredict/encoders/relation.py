@@ -47,7 +47,7 @@ class RelationEncoder(nn.Module):
         self.pool = make_pool(pool, channels, max_size**2, pieces)
 
     def forward(self, elements: Float[Tensor, "B N D"], mask: Mask | None = None) -> Float[Tensor, "B L"]:
-        B, N, _ = elements.shape
+        N = elements.shape[1]
         inputs, weight, keep = enter(elements, mask, self.mask_role)
         first, *rest = self.pairs
         assert isinstance(first, nn.Linear)

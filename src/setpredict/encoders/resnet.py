@@ -92,9 +92,8 @@ class ResNetEncoder(nn.Module):
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B L"]:
         if images.shape[-2:] != (self.image_size, self.image_size):
-            raise ValueError(
-                f"this encoder takes {self.image_size}×{self.image_size} images, got {images.shape[-2]}×{images.shape[-1]}"
-            )
+            S, H, W = self.image_size, *images.shape[-2:]
+            raise ValueError(f"this encoder takes {S}×{S} images, got {H}×{W}")
         x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
         for i in range(4):
             x = self.get_submodule(f"layer{i + 1}")(x)

@@ -1,0 +1,193 @@
+"""The demo: the same point sets through three decoders, for the same time each."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from torch import Tensor
+
+from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
+from setpredict.data.multisets import multisets
+from setpredict.data.polygons import polygons
+from setpredict.data.task import SetTask
+from setpredict.files import write_text
+from setpredict.losses import hungarian_loss
+from setpredict.model import SetPredictor
+from setpredict.report.progression import progression, save
+from setpredict.report.sweep import sweep
+from setpredict.training.loop import TrainState, fit
+
+MLP = DecoderConfig("mlp", hidden=(256, 256))
+DSPN = DecoderConfig("dspn", steps=10, step_size=25.0)
+IDSPN = DecoderConfig(
+    "dspn",
+    steps=20,
+    step_size=1.0,
+    loss="squared",
+    momentum=0.9,
+    nesterov=True,
+    clip_norm=10.0,
+    mask="free",
+    initial="random",
+    backprop_steps=1,
+    implicit=True,
+)
+DEEP = EncoderConfig("mlp", hidden=(256, 256))
+FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalise=False)
+
+
+@dataclass
+class Contender:
+    """One decoder in the comparison, and what became of it."""
+
+    name: str
+    decoder: DecoderConfig
+    encoder: EncoderConfig
+    lr: float
+    model: SetPredictor = field(init=False)
+    steps: int = 0
+    errors: dict[int, float] = field(default_factory=dict)
+
+
+def contenders() -> list[Contender]:
+    return [
+        Contender("MLP decoder", MLP, DEEP, 1e-3),
+        Contender("DSPN", DSPN, DEEP, 3e-3),
+        Contender("iDSPN", IDSPN, FREE, 3e-3),
+    ]
+
+
+def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> list[Contender]:
+    """Train, compare and draw; the answers are printed and written to `out`."""
+    torch.set_num_threads(1)  # such small models gain nothing from more, and lose much where cores are busy
+    task = multisets() if what == "points" else polygons()
+    began = time.perf_counter()
+    models = contenders()
+    console.print(_introduction(what, seconds))
+    with Progress(
+        TextColumn("{task.description:12}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn(),
+        console=console,
+    ) as bars:  # fmt: skip
+        rows = [bars.add_task(c.name, total=1.0, note="waiting", start=False) for c in models]
+        for contender, row in zip(models, rows):
+            bars.start_task(row)
+
+            def show(state: TrainState, parts: dict[str, Tensor], done: float, row: Any = row) -> None:
+                note = f"{state.step} steps, loss {parts['set_last'].item():.5f}"
+                bars.update(row, completed=min(done, 1.0), note=note)
+
+            train(contender, task, seconds, seed, show)
+            bars.update(row, completed=1.0, note=f"{contender.steps} steps trained")
+    for contender in models:
+        for steps in (contender.decoder.steps, 2 * contender.decoder.steps):
+            contender.errors[steps] = error(contender.model, task, steps)
+    console.print(table(models))
+    picture = draw(what, models, task, out)
+    write_text(out / "results.json", json.dumps(results(what, models, seconds, seed, began), indent=2) + "\n")
+    console.print(f"\nPicture: [bold]{picture}[/]   numbers: {out / 'results.json'}")
+    return models
+
+
+def train(
+    contender: Contender,
+    task: SetTask,
+    seconds: float,
+    seed: int,
+    after_step: Callable[[TrainState, dict[str, Tensor], float], None],
+) -> None:
+    """The same loop, data and loss for every contender."""
+    torch.manual_seed(seed)
+    kind = InputConfig(task.input_kind, task.input_size)
+    config = ModelConfig(task.max_size, task.features, task.variable, 64, kind, contender.encoder, contender.decoder)
+    settings = TrainConfig(
+        epochs=10**6, max_minutes=seconds / 60, batch_size=32, lr=contender.lr, schedule="cosine", ema=0.99, seed=seed
+    )
+    loss = LossConfig("hungarian", masks="feature" if task.variable else "filter")
+    fabric = Fabric(accelerator="cpu", devices=1)
+    state = TrainState.fresh(fabric, SetPredictor.from_config(config), settings)
+    fit(fabric, state, task, settings, loss, after_step)
+    contender.model, contender.steps = state.best_weights.eval(), state.step
+
+
+def error(model: SetPredictor, task: SetTask, steps: int) -> float:
+    """The Hungarian loss over the whole test split, ×1000: d²/2 averaged over the numbers of a set."""
+    total = 0.0
+    for batch in task.loader("test", 250):
+        masks = "feature" if task.variable else "filter"
+        predicted = model.predict(batch.input, steps=steps)
+        total += hungarian_loss(predicted, batch.target, cost="squared", masks=masks).sum().item()
+    return 1000 * total / len(task.test)
+
+
+def table(models: list[Contender]) -> Table:
+    view = Table(title="Hungarian error × 1000 on unseen sets, lower is better", title_justify="left")
+    for heading in ("decoder", "after T steps", "after 2T steps", "T", "parameters", "steps trained"):
+        view.add_column(heading, justify="left" if heading == "decoder" else "right")
+    for c in models:
+        once, twice = c.errors.values() if len(c.errors) == 2 else [*c.errors.values()] * 2
+        one_shot = c.decoder.kind != "dspn"
+        view.add_row(
+            c.name,
+            f"{once:.3f}",
+            "–" if one_shot else f"{twice:.3f}",
+            "–" if one_shot else str(c.decoder.steps),
+            f"{parameters(c.model):,}",
+            f"{c.steps:,}",
+        )
+    return view
+
+
+def draw(what: str, models: list[Contender], task: SetTask, out: Path) -> Path:
+    """Points: the sets of iDSPN step by step beside the others' answers. Polygons: a sweep over the angle."""
+    if what == "polygons":
+        return save(sweep({c.name: c.model for c in models}), out / "sweep.png")
+    batch = next(iter(task.loader("test", 8)))
+    answers = {c.name: c.model.predict(batch.input) for c in models}
+    with torch.no_grad():
+        way = models[-1].model(batch.input)
+    last = answers.pop(models[-1].name)
+    assert torch.allclose(last.elements, way.final.elements)
+    title = f"8 points through 64 numbers and back: {models[-1].name} step by step, beside the others' answers"
+    return save(progression(way, batch.target, [0, 1, 2, 5, 10, 20], answers, title=title), out / "sets.png")
+
+
+def results(what: str, models: list[Contender], seconds: float, seed: int, began: float) -> dict[str, Any]:
+    return {
+        "what": what,
+        "command": f"setpredict demo --task {what} --seconds {seconds:g} --seed {seed}",
+        "seconds_each": seconds,
+        "seconds_total": round(time.perf_counter() - began, 1),
+        "hardware": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "models": [
+            {
+                "name": c.name,
+                "error_x1000": {str(k): round(v, 4) for k, v in c.errors.items()},
+                "parameters": parameters(c.model),
+                "steps_trained": c.steps,
+            }
+            for c in models
+        ],
+    }
+
+
+def parameters(model: torch.nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _introduction(what: str, seconds: float) -> str:
+    sets = {
+        "points": "sets of 8 random points, squeezed through 64 numbers and decoded again",
+        "polygons": "regular polygons from their angle and number of corners",
+    }[what]
+    return f"Three decoders learn {sets}, {seconds:g} seconds each.\n"

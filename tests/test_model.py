@@ -1,0 +1,238 @@
+"""SetPredictor: every input and decoder, predicting, saving, and files that do not fit."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from setpredict import (
+    DSPN,
+    DecoderConfig,
+    EncoderConfig,
+    InputConfig,
+    ModelConfig,
+    SetPredictor,
+    Sets,
+    suggest_step_size,
+)
+from setpredict.config import ConfigError, from_dict, to_dict
+
+SMALL = EncoderConfig(hidden=(16,))
+IDSPN = DecoderConfig(
+    steps=4, step_size=1.0, loss="squared", momentum=0.9, nesterov=True, clip_norm=10.0, mask="free",
+    initial="random", backprop_steps=1, implicit=True,
+)  # fmt: skip
+INPUTS = {
+    "vector": (InputConfig("vector", 6, hidden=(8,)), lambda: torch.randn(3, 6)),
+    "image": (InputConfig("image", 64, depth=18, width=4), lambda: torch.rand(3, 3, 64, 64)),
+    "set": (InputConfig("set", 2), lambda: [[[0.1, 0.2]], [], [[0.3, 0.4], [0.5, 0.6]]]),
+    "other set": (
+        InputConfig("set", 3, max_size=9, shared=False),
+        lambda: [[[0.1, 0.2, 0.3]] * 7, [], [[1.0, 2.0, 3.0]]],
+    ),
+}
+DECODERS = {
+    "dspn": DecoderConfig(steps=3),
+    "idspn": IDSPN,
+    "predicted": DecoderConfig(steps=3, initial="predicted", hidden=(8,), project="unit"),
+    "mlp": DecoderConfig("mlp", hidden=(8, 8)),
+    "lstm": DecoderConfig("lstm", hidden=(8,)),
+}
+
+
+def config(input="set", decoder="dspn", **options) -> ModelConfig:
+    return ModelConfig(5, 2, latent=12, input=INPUTS[input][0], encoder=SMALL, decoder=DECODERS[decoder], **options)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("input", INPUTS)
+def test_every_input_with_every_decoder_predicts_saves_and_loads(input, decoder, tmp_path):
+    torch.manual_seed(0)
+    model = SetPredictor.from_config(config(input, decoder))
+    given = INPUTS[input][1]()
+    predicted = model.predict(given)
+    assert predicted.elements.shape == (3, 5, 2)
+    assert model.training
+    assert not predicted.elements.requires_grad
+    model.save_pretrained(tmp_path / "model")
+    assert sorted(f.name for f in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
+    loaded = SetPredictor.from_pretrained(tmp_path / "model")
+    assert loaded.config == model.config
+    assert torch.equal(loaded.predict(given).elements, predicted.elements)
+
+
+def test_an_autoencoder_shares_its_encoder_also_after_loading(tmp_path):
+    model = SetPredictor.from_config(config())
+    assert isinstance(model.decoder, DSPN)
+    assert model.input_encoder is model.decoder.encoder
+    model.save_pretrained(tmp_path)
+    loaded = SetPredictor.from_pretrained(tmp_path)
+    assert sum(p.numel() for p in loaded.parameters()) == sum(p.numel() for p in model.parameters())
+
+
+def test_the_lambda_term_is_there_only_where_the_encoder_is_not_shared():
+    target = Sets.from_list([[[0.1, 0.2]], [], [[0.3, 0.4], [0.5, 0.6]]], max_size=5)
+    assert SetPredictor.from_config(config())(target, target).target_loss is None
+    model = SetPredictor.from_config(config("vector"))
+    x = torch.randn(3, 6)
+    loss = model(x, target).target_loss
+    assert isinstance(model.decoder, DSPN)
+    code = model.decoder.encoder(target.elements, target.mask.float())
+    expected = nn.functional.smooth_l1_loss(code, model.encode(x), reduction="none").mean(1)
+    torch.testing.assert_close(loss, expected)
+    loss.sum().backward()
+    assert model.input_encoder[0].weight.grad.abs().sum() > 0  # pyright: ignore
+
+
+@pytest.mark.parametrize("input", ["set", "other set"])
+def test_padding_of_the_input_does_not_matter(input):
+    model = SetPredictor.from_config(config(input))
+    given = INPUTS[input][1]()
+    together = model.predict(given)
+    for i, one in enumerate(given):
+        alone = model.predict([one])
+        torch.testing.assert_close(alone.elements[0], together.elements[i])
+
+
+def test_more_steps_per_call():
+    model = SetPredictor.from_config(config("vector"))
+    x = torch.randn(2, 6)
+    assert torch.equal(model.predict(x, steps=3).elements, model.predict(x).elements)
+    assert not torch.equal(model.predict(x, steps=9).elements, model.predict(x).elements)
+    assert model(x, steps=9).steps == 9
+
+
+@pytest.mark.parametrize(
+    ("input", "given", "message"),
+    [
+        ("vector", torch.zeros(2, 5), r"vectors of 6 numbers, shape \(B, 6\), got shape \(2, 5\)"),
+        ("image", torch.zeros(2, 3, 32, 64), r"images of shape \(B, 3, 64, 64\), got shape"),
+        ("set", [[[1.0, 2.0, 3.0]]], "features=2 and 3 in set 0"),
+        ("set", [[[1.0, 2.0]] * 6], "set 0 has 6 elements, more than max_size=5"),
+        ("vector", Sets(torch.zeros(1, 2, 2), torch.ones(1, 2)), "takes vectors of 6 numbers"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(input, given, message):
+    with pytest.raises(ValueError, match=message):
+        SetPredictor.from_config(config(input)).predict(given)
+
+
+def test_fixed_size_models_refuse_smaller_sets():
+    model = SetPredictor.from_config(config(variable=False))
+    model.predict(torch.rand(2, 5, 2))
+    with pytest.raises(ValueError, match="one fixed size"):
+        model.predict([[[0.1, 0.2]]])
+
+
+def test_the_step_size_recipe_takes_a_whole_model():
+    assert suggest_step_size(SetPredictor.from_config(config("vector")), torch.randn(8, 6)) > 0
+
+
+def test_configs_survive_json():
+    for decoder in DECODERS:
+        c = config("image", decoder)
+        assert from_dict(ModelConfig, json.loads(json.dumps(to_dict(c)))) == c
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"latnt": 3}, r"config.json.latnt is no known field; did you mean config.json.latent\?"),
+        ({"decoder": {"steps": "ten"}}, "config.json.decoder.steps must be int, got 'ten'"),
+        ({"decoder": {"kind": "gru"}}, "config.json.decoder.kind must be one of dspn, mlp, lstm, got 'gru'"),
+        ({"encoder": {"hidden": [16, "x"]}}, r"config.json.encoder.hidden\[1\] must be int"),
+        ({"variable": 1}, "config.json.variable must be bool, got 1"),
+        ({"input": []}, "config.json.input must be an object"),
+        ({"encoder": {"kind": "os:system"}}, "asks for the code 'os:system'"),
+    ],
+)
+def test_bad_config_files_say_which_field(tmp_path, change, message):
+    SetPredictor.from_config(config()).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ConfigError, match=message):
+        SetPredictor.from_pretrained(tmp_path)
+
+
+def test_missing_and_broken_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"config.json is not there: is .* a saved model"):
+        SetPredictor.from_pretrained(tmp_path)
+    SetPredictor.from_config(config()).save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ConfigError, match="not a readable safetensors file"):
+        SetPredictor.from_pretrained(tmp_path)
+    weights.unlink()
+    with pytest.raises(FileNotFoundError, match="model.safetensors is not there"):
+        SetPredictor.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ConfigError, match="not valid JSON"):
+        SetPredictor.from_pretrained(tmp_path)
+
+
+def test_weights_of_another_model_say_which_keys(tmp_path):
+    SetPredictor.from_config(config()).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    original = json.loads(path.read_text())
+    path.write_text(json.dumps({**original, "latent": 13}))
+    with pytest.raises(ConfigError, match=r"of another shape: decoder.encoder.elements.2.bias is \(12,\), not \(13,\)"):
+        SetPredictor.from_pretrained(tmp_path)
+    path.write_text(json.dumps({**original, "decoder": {"kind": "mlp"}}))
+    with pytest.raises(ConfigError, match=r"missing: input_encoder.*; not in this model: decoder.encoder"):
+        SetPredictor.from_pretrained(tmp_path)
+
+
+def test_models_put_together_by_hand_cannot_be_saved():
+    model = SetPredictor(nn.Linear(3, 4), nn.Identity())
+    with pytest.raises(ConfigError, match="put together by hand"):
+        model.save_pretrained("nowhere")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    model = SetPredictor.from_config(config())
+    model.save_pretrained(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+
+    def full_disk(model, path):
+        with open(path, "wb") as f:
+            f.write(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("setpredict.model.save_model", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+class OwnEncoder(nn.Module):
+    def __init__(self, features: int, latent: int, max_size: int):
+        super().__init__()
+        self.lift = nn.Linear(features + 1, latent)
+
+    def forward(self, elements, mask):
+        return self.lift(torch.cat([elements, mask.to(elements.dtype)[..., None]], -1)).tanh().sum(1)
+
+
+def test_an_encoder_of_ones_own(tmp_path):
+    own = config()
+    own.encoder = EncoderConfig(kind=f"{__name__}:OwnEncoder")
+    model = SetPredictor.from_config(own)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="allow_own_code=True"):
+        SetPredictor.from_pretrained(tmp_path)
+    loaded = SetPredictor.from_pretrained(tmp_path, allow_own_code=True)
+    given = [[[0.1, 0.2]]]
+    assert torch.equal(loaded.predict(given).elements, model.predict(given).elements)
+    for bad, message in (("no.such:Thing", "cannot be imported"), ("math:pi", "must be an nn.Module class")):
+        own.encoder = EncoderConfig(kind=bad)
+        with pytest.raises(ConfigError, match=message):
+            SetPredictor.from_config(own)
+
+
+def test_impossible_combinations_are_refused():
+    with pytest.raises(ConfigError, match="encoder.mask 'filter'"):
+        SetPredictor.from_config(ModelConfig(5, 2, encoder=EncoderConfig(mask="filter")))
+    with pytest.raises(ConfigError, match="set input.shared to false"):
+        SetPredictor.from_config(ModelConfig(5, 2, input=InputConfig("set", 3)))
