@@ -56,7 +56,7 @@ def read_image(file: Path, size: int) -> np.ndarray:
 
 def images_to_float(pixels: np.ndarray) -> Float[Tensor, "B 3 H W"]:
     """Bytes as numbers in [0, 1]."""
-    return torch.from_numpy(np.ascontiguousarray(pixels)).to(torch.float32).mul_(1 / 255)
+    return torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(torch.float32).mul_(1 / 255)
 
 
 def _build(path: Path, name: str, files: Sequence[Path], size: int, workers: int) -> None:

@@ -57,7 +57,7 @@ LAMP = np.array([0.417, -0.183, 0.890])
 """Direction of a lamp high up behind the camera, which only metal shows."""
 LAMP_GLOW, LAMP_WIDTH = 0.11, 0.08
 GLOW, GLOW_WIDTH = 0.5, 0.02
-BRUSHED = 0.4
+BRUSHED = 0.3
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from setpredict.data.render_shapes import BOUND, SHAPE, R, X, Y, Z, span, to_own_frame
+from setpredict.data.render_shapes import BOUND, CUBE, SHAPE, R, X, Y, Z, span, to_own_frame
 
 LIGHTS = np.array([[6.45, -2.91, 4.26], [-4.67, -4.01, 3.01], [-1.17, 2.65, 5.82]])
 """Where key, fill and back light usually are; they face the origin."""
@@ -74,6 +74,8 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
         for j in range(count):
             o = objects[candidates[j]]
             qx, qy, qz, ex, ey, ez = to_own_frame(o, px, py, pz, dx, dy, dz)
+            if o[SHAPE] == CUBE:  # its edges are round: a sharp one a little smaller casts the same shadow
+                qx, qy, qz, ex, ey, ez = 1.06 * qx, 1.06 * qy, 1.06 * qz, 1.06 * ex, 1.06 * ey, 1.06 * ez
             enter, leave = span(int(o[SHAPE]), qx, qy, qz, ex, ey, ez)
             if enter < min(leave, 1.0) and leave > 0.0:
                 blocked = True

@@ -91,7 +91,7 @@ def hit_rounded(shape, px, py, pz, dx, dy, dz):
         return t
     speed = np.sqrt(dx * dx + dy * dy + dz * dz)
     gap = FAR
-    for _ in range(24):
+    for _ in range(32):
         x, y, z = px + t * dx, py + t * dy, pz + t * dz
         if max(abs(x), abs(y), abs(z)) > 1.001:
             return FAR
@@ -99,7 +99,7 @@ def hit_rounded(shape, px, py, pz, dx, dy, dz):
         if gap < 1e-3:
             return t
         t += gap / speed
-    return t if gap < 5e-3 else FAR
+    return t if gap < 2e-3 else FAR
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,0 +1,120 @@
+"""CLEVR from its own folders."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from setpredict.data.clevr import ClevrSplit, clevr
+from setpredict.data.clevr_state import state_to_objects
+from setpredict.data.scenes import SceneOptions, generate
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 + 6 generated scenes in CLEVR's layout."""
+    out = tmp_path_factory.mktemp("made") / "clevr"
+    return generate(SceneOptions(out, train=40, val=6, size=32, seed=5))
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "clevr"))
+
+
+def source(split) -> ClevrSplit:
+    assert isinstance(split, ClevrSplit)
+    return split
+
+
+def test_the_genuine_excerpt(real_data: Path):
+    task = clevr(real_data / "clevr-excerpt", size=64)
+    assert (len(task.train), len(task.val), len(task.test)) == (95, 5, 3)
+    batch = next(iter(task.loader("train", 8)))
+    assert isinstance(batch.input, torch.Tensor)
+    assert batch.input.shape == (8, 3, 64, 64)
+    assert 0.1 < batch.input.mean() < 0.8
+    assert batch.target.elements.shape == (8, 10, 18)
+    assert (batch.target.elements[~batch.target.mask] == 0).all()
+    first = json.loads((real_data / "clevr-excerpt/scenes/CLEVR_val_scenes.json").read_text())["scenes"][0]
+    test = next(iter(task.loader("test", 3)))
+    said = state_to_objects(test.target.to_list()[0].numpy())
+    for o, spoken in zip(first["objects"], said, strict=True):
+        assert (o["size"], o["color"], o["material"], o["shape"]) == (
+            spoken.size, spoken.color, spoken.material, spoken.shape,
+        )  # fmt: skip
+        assert spoken.position == pytest.approx(o["3d_coords"], abs=1e-5)
+        assert task.describe(test.target.elements[0, first["objects"].index(o)]).startswith("(")
+
+
+@pytest.mark.parametrize("boxes", ["paper", "exact"])
+def test_boxes(made: Path, boxes):
+    task = clevr(made, "box", boxes, size=16)
+    assert (task.kind, task.features, task.groups) == ("boxes", 4, {})
+    for batch in task.loader("val", 2):
+        box = batch.target.elements[batch.target.mask]
+        assert (box[:, 2:] > box[:, :2]).all()
+        if boxes == "exact":
+            assert box.min() >= 0
+            assert box.max() <= 1
+
+
+def test_val_is_a_seeded_part_of_train(made: Path):
+    a, b, c = (clevr(made, size=16, val=0.25, seed=s) for s in (0, 0, 1))
+    assert (len(a.train), len(a.val), len(a.test)) == (30, 10, 6)
+    assert sorted([*source(a.train).chosen, *source(a.val).chosen]) == list(range(40))
+    assert np.array_equal(source(a.val).chosen, source(b.val).chosen)
+    assert not np.array_equal(source(a.val).chosen, source(c.val).chosen)
+
+
+def test_images_and_targets_stay_together(made: Path):
+    from PIL import Image
+
+    task = clevr(made, size=32, val=0.2)
+    for name in ("train", "val", "test"):
+        split = source(task.split(name))
+        batch = split.batch(np.array([1, 0]), 0)
+        assert isinstance(batch.input, torch.Tensor)
+        for b, i in enumerate((1, 0)):
+            scene = split.chosen[i]
+            file = made / "images" / ("val" if name == "test" else "train") / split.source.table.image[scene]
+            assert np.array_equal(
+                (batch.input[b] * 255).round().numpy(), np.asarray(Image.open(file)).transpose(2, 0, 1)
+            )
+            rows = split.source.table.rows(int(scene))
+            objects = batch.target.to_list()[b].numpy()
+            assert objects[:, :3] * 3 == pytest.approx(split.source.table.coords[rows], abs=1e-6)
+
+
+def test_missing_images_are_skipped_and_counted(copy: Path):
+    for i in (0, 7, 8):
+        (copy / "images" / "train" / f"CLEVR_train_{i:06d}.png").unlink()
+    with pytest.warns(UserWarning, match="3 of 40 scenes of split train are skipped: their image is not in"):
+        task = clevr(copy, size=16, val=0.0)
+    assert len(task.train) == 37
+    assert "CLEVR_train_000007.png" not in source(task.train).source.table.image
+    shutil.rmtree(copy / "images" / "val")
+    with (
+        pytest.raises(FileNotFoundError, match="none of the 6 images of split val is in"),
+        pytest.warns(UserWarning, match="3 of 40"),
+    ):
+        clevr(copy, size=16)
+
+
+def test_a_broken_png_is_named(copy: Path):
+    file = copy / "images" / "train" / "CLEVR_train_000003.png"
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"CLEVR_train_000003.png is not a whole image"):
+        clevr(copy, size=16)
+
+
+def test_bad_arguments(made: Path, tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"no CLEVR in .*nowhere: expected folders images and scenes there"):
+        clevr(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"val must be a part of the training scenes, from 0 to below 1, got 1\.0"):
+        clevr(made, val=1.0)
+    with pytest.raises(ValueError, match="the image size must be at least 1, got 0"):
+        clevr(made, size=0)

@@ -1,0 +1,112 @@
+"""The image cache: the resized images, built once, whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from setpredict.data.image_cache import image_cache, images_to_float
+
+
+def write_images(folder: Path, count: int, size: tuple[int, int] = (48, 32)) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(0)
+    files = [folder / f"{i:04d}.png" for i in range(count)]
+    for file in files:
+        Image.fromarray(random.integers(0, 256, (*size[::-1], 3), dtype=np.uint8)).save(file)
+    return files
+
+
+def test_holds_the_resized_images(tmp_path: Path, cache: Path):
+    files = write_images(tmp_path / "in", 5)
+    images = image_cache("some", files, 16)
+    assert images.shape == (5, 3, 16, 16)
+    assert isinstance(images, np.memmap)
+    for pixels, file in zip(images, files):
+        expected = np.asarray(Image.open(file).resize((16, 16), Image.Resampling.BILINEAR))
+        assert np.array_equal(pixels, expected.transpose(2, 0, 1))
+    assert [p.suffix for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"] == [".npy"]
+    floats = images_to_float(images[:2])
+    assert floats.min() >= 0
+    assert floats.max() <= 1
+
+
+def test_is_built_once_and_again_when_sources_change(tmp_path: Path, cache: Path):
+    files = write_images(tmp_path / "in", 4)
+    image_cache("some", files, 8)
+    (built,) = cache.rglob("*.npy")
+    before = built.stat().st_mtime_ns
+    image_cache("some", files, 8)
+    assert built.stat().st_mtime_ns == before
+    Image.new("RGB", (9, 9), (255, 0, 0)).save(files[2])
+    images = image_cache("some", files, 8)
+    assert (images[2, 0] == 255).all()
+    assert len(list(cache.rglob("*.npy"))) == 1  # the stale one is gone
+    assert image_cache("some", files, 4).shape == (4, 3, 4, 4)
+    assert len(list(cache.rglob("*.npy"))) == 2  # sizes live side by side
+    assert len(image_cache("some", files[:3], 8)) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty"])
+def test_a_broken_image_is_named_and_nothing_is_left(tmp_path: Path, cache: Path, damage: str):
+    files = write_images(tmp_path / "in", 3)
+    whole = files[1].read_bytes()
+    files[1].write_bytes({"cut": whole[: len(whole) // 2], "text": b"not a picture", "empty": b""}[damage])
+    with pytest.raises(ValueError, match=r"0001.png is not a whole image: ") as error:
+        image_cache("some", files, 8)
+    assert "\n" not in str(error.value)
+    assert not [p for p in cache.rglob("*") if p.suffix in (".npy", ".tmp")]
+
+
+def test_bad_arguments(tmp_path: Path):
+    with pytest.raises(ValueError, match="some has no images"):
+        image_cache("some", [], 8)
+    with pytest.raises(ValueError, match="the image size must be at least 1, got 0"):
+        image_cache("some", write_images(tmp_path, 1), 0)
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from setpredict.data import image_cache as module
+slow, read = float(sys.argv[2]), module.read_image
+def read_slowly(file, size):
+    time.sleep(slow)
+    print("read", flush=True)
+    return read(file, size)
+module.read_image = read_slowly
+module.image_cache("some", sorted(Path(sys.argv[1]).glob("*.png")), 8, workers=1)
+"""
+
+
+def test_two_processes_at_once_build_once(tmp_path: Path, cache: Path):
+    files = write_images(tmp_path / "in", 10)
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "in"), "0.02"]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [child.communicate()[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    assert sorted(output.count("read") for output in outputs) == [0, 10]
+    assert len(image_cache("some", files, 8)) == 10
+
+
+def test_killed_while_building(tmp_path: Path, cache: Path):
+    files = write_images(tmp_path / "in", 20)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path / "in"), "0.2"], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()  # one image is in
+    time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert not list(cache.rglob("*.npy"))
+    images = image_cache("some", files, 8)
+    assert images.shape == (20, 3, 8, 8)
+    assert not list(cache.rglob("*.tmp"))

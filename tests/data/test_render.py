@@ -1,0 +1,137 @@
+"""The ray tracer: it looks like CLEVR, and it is fast enough."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from setpredict.data.camera import WIDTH, recover_cameras, to_camera
+from setpredict.data.clevr_scenes import parse_scenes
+from setpredict.data.compare_renders import compare_renders
+from setpredict.data.render import View, instance_mask, make_view, object_rows, render
+from setpredict.data.render_light import LIGHTS
+from setpredict.data.render_shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
+from setpredict.data.scene_sampler import CAMERA, sample_scene
+
+
+def test_close_to_the_genuine_images(real_data: Path):
+    """The lights' jitter is unknown, so pixels cannot agree exactly; ground and objects must agree on average."""
+    folder = real_data / "clevr-excerpt"
+    table = parse_scenes(folder / "scenes" / "CLEVR_train_scenes.json").select(np.arange(30))
+    cameras = recover_cameras(table.coords, table.pixels, table.offsets)
+    everywhere, objects = [], []
+    for scene in range(len(table)):
+        with Image.open(folder / "images" / "train" / table.image[scene]) as image:
+            theirs = np.asarray(image.convert("RGB").resize((120, 80), Image.Resampling.BOX), float)
+        view = make_view(table, scene, cameras[scene])
+        ours = render(view, 120, 80).astype(float)
+        everywhere.append(np.abs(ours - theirs).mean())
+        seen = instance_mask(view, 120, 80)
+        for i in range(len(view.objects)):
+            objects.append(ours[seen == i].mean(0) - theirs[seen == i].mean(0))
+    assert np.mean(everywhere) < 6  # of 255
+    assert np.abs(objects).mean() < 10
+    assert np.abs(np.mean(objects, axis=0)).max() < 5  # no colour cast
+
+
+def test_order_of_objects_does_not_matter():
+    scene = sample_scene(0, "t", 3, least=6, most=6)
+    view = scene.view
+    other = View(view.objects[::-1].copy(), view.camera, view.lights)
+    assert np.abs(render(view, 48).astype(int) - render(other, 48)).max() <= 1  # sums in another order
+    order = np.array([-1, *range(6)])
+    turned = np.array([-1, *range(5, -1, -1)])
+    assert np.array_equal(turned[instance_mask(other) + 1], order[instance_mask(view) + 1])
+
+
+def test_an_empty_scene_is_grey_ground():
+    view = sample_scene(0, "t", 0, least=0, most=0).view
+    image = render(view, 32)
+    assert (instance_mask(view) == -1).all()
+    assert 60 < image.min() < image.max() < 220
+    assert np.ptp(image.astype(int), axis=2).max() < 25
+
+
+def test_objects_darken_the_ground_beside_them_and_show_their_colour():
+    coords = np.array([[0.0, 0.0, 0.7]])
+    red = object_rows(coords, np.array([[0, 4, 0, 0]], np.uint8), np.zeros(1))
+    view = View(red, CAMERA, LIGHTS)
+    with_it, without = render(view, 96), render(View(red[:0], CAMERA, LIGHTS), 96)
+    mask = instance_mask(view, 96, 96) == 0
+    shade = without.astype(int).sum(2) - with_it.astype(int).sum(2)
+    assert shade[~mask].max() > 60  # a shadow
+    assert shade[~mask].min() > -12  # and nothing gets brighter
+    r, g, b = with_it[mask].mean(0)
+    assert r > 2 * max(g, b)
+
+
+def test_metal_mirrors_its_neighbour():
+    coords = np.array([[0.0, 0.0, 0.7], [1.4, -0.2, 0.35]])
+    attributes = np.array([[1, 6, 0, 0], [0, 4, 0, 1]], np.uint8)  # grey metal, small red rubber
+    view = View(object_rows(coords, attributes, np.zeros(2)), CAMERA, LIGHTS)
+    alone = View(view.objects[:1], CAMERA, LIGHTS)
+    ball = instance_mask(view, 96, 96) == 0
+    redness = [i.astype(int)[..., 0] - i.astype(int)[..., 2] for i in (render(view, 96), render(alone, 96))]
+    assert (redness[0] - redness[1])[ball].max() > 25
+
+
+@pytest.mark.parametrize("shape", [SPHERE, CUBE, CYLINDER])
+def test_rays_end_on_the_surface(shape: int):
+    random = np.random.default_rng(0)
+    coords = np.array([[0.0, 0.0, 0.0]])
+    row = object_rows(coords, np.array([[0, 0, shape, 0]], np.uint8), np.array([0.3]))[0]
+    hits = 0
+    for _ in range(300):
+        origin = random.normal(size=3)
+        origin *= 4 / np.linalg.norm(origin)
+        direction = random.uniform(-0.9, 0.9, 3) - origin
+        t = hit_rounded(shape, *origin, *direction)
+        enter, leave = span(shape, *origin, *direction)
+        if t > 1e20:
+            continue
+        hits += 1
+        assert enter - 1e-9 <= t <= leave
+        point = origin + t * direction
+        gap = np.linalg.norm(point) - 1 if shape == SPHERE else distance(shape, *point)
+        assert abs(gap) < 3e-3
+        c, s = np.cos(0.3), np.sin(0.3)
+        world = np.array([c * point[0] - s * point[1], s * point[0] + c * point[1], point[2]])
+        n = np.array(normal(row, *(world * 0.7)))
+        assert np.linalg.norm(n) == pytest.approx(1)
+        wd = np.array([c * direction[0] - s * direction[1], s * direction[0] + c * direction[1], direction[2]])
+        assert n @ wd < 1e-2 * np.linalg.norm(wd)  # it faces the ray
+    assert hits > 200
+
+
+def test_centres_are_where_the_scene_says():
+    scene = sample_scene(0, "t", 1)
+    depth = to_camera(scene.coords, scene.camera)[:, 2]
+    front = int(np.argmin(depth))
+    column, row = (int(v) for v in scene.pixels[front, :2])
+    assert instance_mask(scene.view)[row, column] == front
+    assert instance_mask(scene.view).shape[1] == WIDTH
+
+
+def test_speed():
+    """Under 20 ms an image at 128×128 with 2×2 samples a pixel; processor time, since tests share their cores."""
+    views = [sample_scene(0, "t", i).view for i in range(12)]
+    render(views[0], 128)
+    rounds = []
+    for _ in range(3):
+        begin = time.process_time()
+        for view in views:
+            render(view, 128)
+        rounds.append((time.process_time() - begin) / len(views))
+    assert min(rounds) < 0.02
+
+
+def test_comparison_picture(real_data: Path, tmp_path: Path):
+    out = compare_renders(
+        real_data / "clevr-renders", tmp_path / "c.png", split="val", scenes=[0, 5, 2], width=60, height=40
+    )
+    with Image.open(out) as picture:
+        assert picture.size == (240, 80)
+    with pytest.raises(ValueError, match="scene 999 is not one of the 250 scenes of split val"):
+        compare_renders(real_data / "clevr-renders", tmp_path / "c.png", split="val", scenes=[999])
