@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.data.clevr import ClevrSplit, clevr
+from setpredict.data.clevr import clevr
+from setpredict.data.clevr_scenes import parse_scenes
 from setpredict.data.clevr_state import state_to_objects
 from setpredict.data.scenes import SceneOptions, generate
+from setpredict.data.stored import StoredSplit
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +27,8 @@ def copy(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "clevr"))
 
 
-def source(split) -> ClevrSplit:
-    assert isinstance(split, ClevrSplit)
+def source(split) -> StoredSplit:
+    assert isinstance(split, StoredSplit)
     return split
 
 
@@ -79,14 +81,15 @@ def test_images_and_targets_stay_together(made: Path):
         batch = split.batch(np.array([1, 0]), 0)
         assert isinstance(batch.input, torch.Tensor)
         for b, i in enumerate((1, 0)):
-            scene = split.chosen[i]
-            file = made / "images" / ("val" if name == "test" else "train") / split.source.table.image[scene]
+            scene = int(split.chosen[i])
+            theirs = "val" if name == "test" else "train"
+            table = parse_scenes(made / "scenes" / f"CLEVR_{theirs}_scenes.json")
+            file = made / "images" / theirs / table.image[scene]
             assert np.array_equal(
                 (batch.input[b] * 255).round().numpy(), np.asarray(Image.open(file)).transpose(2, 0, 1)
             )
-            rows = split.source.table.rows(int(scene))
             objects = batch.target.to_list()[b].numpy()
-            assert objects[:, :3] * 3 == pytest.approx(split.source.table.coords[rows], abs=1e-6)
+            assert objects[:, :3] * 3 == pytest.approx(table.coords[table.rows(scene)], abs=1e-6)
 
 
 def test_missing_images_are_skipped_and_counted(copy: Path):
@@ -95,10 +98,13 @@ def test_missing_images_are_skipped_and_counted(copy: Path):
     with pytest.warns(UserWarning, match="3 of 40 scenes of split train are skipped: their image is not in"):
         task = clevr(copy, size=16, val=0.0)
     assert len(task.train) == 37
-    assert "CLEVR_train_000007.png" not in source(task.train).source.table.image
+    table = parse_scenes(copy / "scenes" / "CLEVR_train_scenes.json")
+    states = task.train.batch(np.arange(37), 0).target.to_list()
+    for kept, original in ((0, 1), (5, 6), (6, 9), (36, 39)):
+        assert states[kept][:, :3] * 3 == pytest.approx(table.coords[table.rows(original)], abs=1e-6)
     shutil.rmtree(copy / "images" / "val")
     with (
-        pytest.raises(FileNotFoundError, match="none of the 6 images of split val is in"),
+        pytest.raises(FileNotFoundError, match="none of the images of 6 scenes of split val is in"),
         pytest.warns(UserWarning, match="3 of 40"),
     ):
         clevr(copy, size=16)
@@ -114,7 +120,7 @@ def test_a_broken_png_is_named(copy: Path):
 def test_bad_arguments(made: Path, tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"no CLEVR in .*nowhere: expected folders images and scenes there"):
         clevr(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"val must be a part of the training scenes, from 0 to below 1, got 1\.0"):
+    with pytest.raises(ValueError, match=r"val must be a part of the training samples, from 0 to below 1, got 1\.0"):
         clevr(made, val=1.0)
     with pytest.raises(ValueError, match="the image size must be at least 1, got 0"):
         clevr(made, size=0)

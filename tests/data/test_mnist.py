@@ -141,7 +141,7 @@ def test_missing_files_are_downloaded(small: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_bad_options(small: Path):
-    with pytest.raises(ValueError, match=r"val must be a part of the training set, from 0 to below 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"val must be a part of the training samples, from 0 to below 1, got 1.5"):
         mnist(small, val=1.5)
     with pytest.raises(ValueError, match="threshold must be from 0 to below 255, got 300"):
         mnist(small, threshold=300.0)

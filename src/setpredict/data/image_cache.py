@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,19 @@ def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None
                     if old != path:
                         old.unlink(missing_ok=True)
     return np.load(path, mmap_mode="r")
+
+
+def images_there(folder: Path, names: Sequence[str] | np.ndarray, what: str) -> np.ndarray:
+    """Which of the named images are in `folder`, as indices; the others are counted in a warning."""
+    folders = {Path(name).parent for name in names}
+    there = {str(sub / f) for sub in folders if (folder / sub).is_dir() for f in os.listdir(folder / sub)}
+    have = np.flatnonzero([str(Path(name)) in there for name in names])
+    if len(have) == 0:
+        raise FileNotFoundError(f"none of the images of {len(names)} {what} is in {folder}")
+    if len(have) < len(names):
+        missing = len(names) - len(have)
+        warnings.warn(f"{missing} of {len(names)} {what} are skipped: their image is not in {folder}", stacklevel=4)
+    return have
 
 
 def read_image(file: Path, size: int) -> np.ndarray:

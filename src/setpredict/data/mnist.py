@@ -20,6 +20,7 @@ from setpredict.data.idx import read_idx
 from setpredict.data.keyed import key
 from setpredict.data.keyed_kernels import GOLDEN, mix, start
 from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.stored import set_aside
 from setpredict.data.task import Batch, SetTask
 from setpredict.sets import Sets
 
@@ -42,18 +43,15 @@ def mnist(
 
     `val` is the part of the training digits that is set aside, chosen by `seed`. `threshold` is in 0..255.
     """
-    if not 0 <= val < 1:
-        raise ValueError(f"val must be a part of the training set, from 0 to below 1, got {val}")
     if not 0 <= threshold < 255:
         raise ValueError(f"threshold must be from 0 to below 255, got {threshold}")
     points = {name: _points(name, Path(folder) if folder else data_folder() / "mnist", threshold) for name in FILES}
     largest = max(int(np.diff(offsets).max()) for _, offsets in points.values())
     N = max(largest, LARGEST) if threshold == MEAN else largest
-    order = np.random.default_rng(key("val", seed)).permutation(len(points["train"][1]) - 1)
-    aside = round(val * len(order))
+    chosen, aside = set_aside(len(points["train"][1]) - 1, val, seed)
 
     def split(name: str, source: str, chosen: np.ndarray) -> DigitSets:
-        return DigitSets(*points[source], np.sort(chosen), N, seed, name)
+        return DigitSets(*points[source], chosen, N, seed, name)
 
     return SetTask(
         name="mnist",
@@ -64,8 +62,8 @@ def mnist(
         variable=True,
         kind="points",
         feature_names=("row", "column"),
-        train=split("train", "train", order[aside:]),
-        val=split("val", "train", order[:aside]),
+        train=split("train", "train", chosen),
+        val=split("val", "train", aside),
         test=split("test", "test", np.arange(len(points["test"][1]) - 1)),
     )
 
@@ -129,12 +127,15 @@ class DigitSets:
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch:
         indices = np.asarray(indices, dtype=np.int64)
+        target = self.sets(indices, epoch)
+        return Batch(target, target, torch.from_numpy(indices))
+
+    def sets(self, indices: np.ndarray, epoch: int = 0) -> Sets:
         elements = np.zeros((len(indices), self.max_size, 2), np.float32)  # (B, N, 2)
         mask = np.zeros((len(indices), self.max_size), np.bool_)  # (B, N)
         item_key = np.uint64(key(self.seed, "mnist", self.split, epoch))
         _fill(self.points, self.offsets, self.chosen[indices], item_key, elements, mask)
-        target = Sets(torch.from_numpy(elements), torch.from_numpy(mask))
-        return Batch(target, target, torch.from_numpy(indices))
+        return Sets(torch.from_numpy(elements), torch.from_numpy(mask))
 
 
 @numba.njit(cache=True, nogil=True)

@@ -8,12 +8,11 @@ import numpy as np
 import torch
 
 from setpredict.data import clevr_boxes, clevr_state
-from setpredict.data.clevr import pad_rows
 from setpredict.data.image_cache import images_to_float
 from setpredict.data.render import render
+from setpredict.data.rows import Rows
 from setpredict.data.scene_sampler import check_counts, sample_scene, scene_table
 from setpredict.data.task import Batch, SetTask
-from setpredict.sets import Sets
 
 
 def scene_task(
@@ -86,8 +85,7 @@ class SceneSplit:
             rows = clevr_boxes.paper_boxes(table).astype(np.float32)
         else:
             rows = clevr_boxes.exact_boxes(table, np.stack([s.camera for s in scenes])).astype(np.float32)
-        elements, mask = pad_rows(rows, table.offsets, np.arange(len(scenes)), self.max_objects)
-        target = Sets(torch.from_numpy(elements), torch.from_numpy(mask))
+        target = Rows(rows, table.offsets).padded(np.arange(len(scenes)), self.max_objects)
         if self.size is None:
             return Batch(target, target, torch.from_numpy(indices))
         images = np.stack([render(s.view, self.size) for s in scenes])  # (B, H, W, 3)

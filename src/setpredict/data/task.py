@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +40,24 @@ class Split(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """The first samples of a split."""
+
+    split: Split
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= len(self.split):
+            raise ValueError(f"a part of this split has 1 to {len(self.split)} samples, got {self.count}")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        return self.split.batch(indices, epoch)
 
 
 @dataclass(eq=False)
@@ -89,6 +107,14 @@ class SetTask:
         if name not in SPLITS:
             raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
         return getattr(self, name)
+
+    def limited(self, train: int | None = None, test: int | None = None) -> SetTask:
+        """The same data set with only the first so many samples to train and to test on."""
+        return replace(
+            self,
+            train=self.train if train is None else FirstOf(self.train, train),
+            test=self.test if test is None else FirstOf(self.test, test),
+        )
 
     def loader(
         self,
