@@ -5,10 +5,173 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
+from tyro.conf import Positional, arg
+
+from setpredict.data.scenes import SceneOptions
+from setpredict.presets import METHODS, PRESETS, SCALES, Experiment, preset
+
+
+@dataclass
+class TrainOptions:
+    """Train a model: setpredict train PRESET [--method dspn|idspn|mlp|lstm] [--scale small|paper] [options].
+
+    The preset, the method and the scale choose the defaults that are shown here; every one can be overridden.
+    """
+
+    experiment: Annotated[Experiment, arg(name="")]
+    name: str | None = None
+    """Name of the run (None: PRESET-METHOD-SEED)."""
+    out: Path = Path("runs")
+    """The folder that holds the runs."""
+    resume: Path | None = None
+    """Go on with this run from its last checkpoint: setpredict train --resume runs/NAME."""
+    init_from: Path | None = None
+    """Start from the best weights of this run."""
+
+
+def train(arguments: Sequence[str]) -> None:
+    """The preset, `--method` and `--scale` are read first and choose the default instance for all other options."""
+    rest, chosen = list(arguments), {}
+    for option, choices in (("--method", METHODS), ("--scale", SCALES)):
+        chosen[option] = _take(rest, option, choices)
+    resumed = _peek(rest, "--resume")
+    name = rest.pop(0) if rest and not rest[0].startswith("-") else None
+    if resumed is not None:
+        from setpredict.training.run import read_experiment
+
+        if name or any(chosen.values()):
+            raise ValueError(f"--resume {resumed} goes on with that run's own preset, method and scale: leave them out")
+        experiment = read_experiment(Path(resumed))
+    elif name is None and not {"-h", "--help"} & set(rest):
+        raise ValueError(f"which preset? setpredict train PRESET, one of {', '.join(PRESETS)}")
+    else:
+        experiment = preset(name or "multisets", chosen["--method"] or "dspn", chosen["--scale"] or "small")
+    rest = ["--encoder.kind" if word == "--encoder" else word for word in rest]
+    options = tyro.cli(
+        TrainOptions, default=TrainOptions(experiment), args=rest, prog=f"setpredict train {name or 'PRESET'}"
+    )
+    _train(options, name, chosen["--method"] or "dspn")
+
+
+def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
+    import json
+
+    from rich.console import Console
+
+    from setpredict.config import to_dict
+    from setpredict.training.run import evaluate_run, train_run
+
+    experiment, console = options.experiment, Console()
+    folder = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
+    if int(os.environ.get("RANK", "0")) == 0:
+        console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
+        console.print(f"Run: [bold]{folder}[/]")
+    train_run(experiment, folder, resume=options.resume is not None, init_from=options.init_from, console=console)
+    if (folder / "done.json").is_file():
+        evaluate_run(folder, console=console)
+
+
+def evaluate(
+    run: Positional[Path],
+    steps: tuple[int, ...] = (),
+    split: Literal["test", "val", "train"] = "test",
+    batch_size: int = 128,
+) -> None:
+    """Measure a run on a whole split: Chamfer for points, average precision for boxes and objects.
+
+    Args:
+        run: The run's folder.
+        steps: Numbers of inner steps, a row each, such as 10 20 30 (none: as trained).
+        split: Models are chosen on val and reported on test.
+        batch_size: Samples decoded at once.
+    """
+    from rich.console import Console
+
+    from setpredict.training.run import evaluate_run
+
+    if any(s < 0 for s in steps):
+        raise ValueError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
+    evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=Console())
+
+
+def predict(
+    run: Positional[Path],
+    inputs: Positional[tuple[str, ...]],
+    steps: int | None = None,
+    threshold: float = 0.5,
+    json: bool = False,
+) -> None:
+    """Predict sets with a trained run.
+
+    Args:
+        run: The run's folder.
+        inputs: Image files; or numbers as .npy files, .json files, or JSON on the command line.
+        steps: Inner steps (None: as trained).
+        threshold: Elements whose mask is above this are shown.
+        json: One JSON object a line instead of words.
+    """
+    from json import dumps
+
+    from setpredict.predicting import predict_files
+
+    if not inputs:
+        raise ValueError("predict needs at least one input")
+    for answer in predict_files(run, inputs, steps, threshold):
+        words = answer.pop("words")
+        if json:
+            print(dumps(answer), flush=True)
+            continue
+        print(f"{answer['input']}: {len(words)} elements")
+        for word, score in zip(words, answer["score"]):
+            print(f"  {score:5.2f}  {word}")
+
+
+def reproduce(
+    table: Positional[Literal["mnist", "clevr-box", "clevr-state"]],
+    scale: Literal["paper", "small"] = "small",
+    runs: int = 6,
+    minutes: float | None = None,
+    out: Path = Path("runs"),
+    results: Path = Path("results"),
+) -> None:
+    """A table of the paper again: every row, every seed, ours beside theirs. Interrupted, it goes on where it was.
+
+    Args:
+        table: Which table.
+        scale: The paper's settings, or ones for two CPU cores.
+        runs: Seeds of each row; the paper has 6.
+        minutes: Training time of each run (None: the scale's own).
+        out: The folder that holds the runs.
+        results: Where the table goes, as Markdown and JSON.
+    """
+    from setpredict.reproduce import reproduce as again
+
+    if runs < 1:
+        raise ValueError(f"--runs must be at least 1, got {runs}")
+    again(table, scale, runs, out=out, results=results, minutes=minutes)
+
+
+def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
+    """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout."""
+    from setpredict.data.scenes import generate
+
+    print(generate(options))
+
+
+def check(path: Positional[Path]) -> None:
+    """Look at a data set of your own: counts, sizes, ranges, and a sheet of examples.
+
+    Args:
+        path: A folder with train.jsonl and val.jsonl, or a COCO annotation file.
+    """
+    from setpredict.data.check import check as look
+
+    look(path)
 
 
 def demo(
@@ -34,17 +197,35 @@ def demo(
     run_demo(task, seconds, out, seed, Console())
 
 
-COMMANDS = {"demo": demo}
+def _train_help() -> None:
+    """Train a model: setpredict train PRESET [--method M] [--scale S] [options]; train --help has all of them."""
+
+
+COMMANDS = {
+    "train": _train_help,
+    "evaluate": evaluate,
+    "predict": predict,
+    "reproduce": reproduce,
+    "scenes": scenes,
+    "data check": check,
+    "demo": demo,
+}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; a mistake in its input is one line, not a traceback."""
+    words = list(arguments)
+    if words[:2] == ["data", "check"]:
+        words = ["data check", *words[2:]]
     try:
+        if words[:1] == ["train"]:
+            train(words[1:])
+            return 0
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="setpredict",
             description="Predict sets: unordered collections of points, boxes or objects.",
-            args=arguments,
+            args=words,
             config=(tyro.conf.OmitArgPrefixes,),
         )
     except KeyboardInterrupt:
@@ -56,3 +237,26 @@ def run(arguments: Sequence[str]) -> int:
         print(f"setpredict: {e}", file=sys.stderr)
         return 2
     return 0
+
+
+def _take(words: list[str], option: str, choices: Sequence[str]):
+    """Remove an option and its value from the words, and return the value."""
+    value = _peek(words, option)
+    if value is None:
+        return None
+    if value not in choices:
+        raise ValueError(f"{option} must be one of {', '.join(choices)}, got {value!r}")
+    at = next(i for i, word in enumerate(words) if word.split("=")[0] == option)
+    del words[at : at + (1 if "=" in words[at] else 2)]
+    return value
+
+
+def _peek(words: Sequence[str], option: str) -> str | None:
+    for i, word in enumerate(words):
+        if word == option:
+            if i + 1 == len(words):
+                raise ValueError(f"{option} needs a value")
+            return words[i + 1]
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return None

@@ -155,7 +155,27 @@ class TrainConfig:
     """Decay of the weights' moving average, which is then evaluated and saved (0: none)."""
     few_steps_until: float = 0.0
     """Fraction of the training with half the inner steps (iDSPN uses 0.5)."""
+    patience: int | None = None
+    """Stop after so many validations without a better score."""
+    val_every: int | None = None
+    """Optimiser steps between validations (None: an epoch)."""
+    save_every: int = 1000
+    """Optimiser steps between checkpoints; one is also written at each validation and at the end."""
+    log_every: int = 50
+    """Optimiser steps between lines of the log."""
+    on_divergence: Literal["stop", "rollback"] = "stop"
+    """When loss or gradient is not finite: stop, or go back to the last checkpoint with half the learning rate."""
     seed: int = 0
+    workers: int = 0
+    """Threads that load data ahead."""
+    threads: int | None = None
+    """Threads of the tensor library on a CPU (None: its own choice)."""
+    accelerator: str = "auto"
+    """auto, cpu, gpu, mps."""
+    devices: int = 1
+    """Processes on this machine; torchrun decides it itself."""
+    precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed"] = "32-true"
+    """Of the input encoder and the outer loss; the inner loop stays in float32."""
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from torch import Tensor
 
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
 from setpredict.data.multisets import multisets
@@ -24,25 +22,13 @@ from setpredict.data.task import SetTask
 from setpredict.files import write_text
 from setpredict.losses import hungarian_loss
 from setpredict.model import SetPredictor
+from setpredict.presets import IDSPN
 from setpredict.report.progression import progression, save
 from setpredict.report.sweep import sweep
-from setpredict.training.loop import TrainState, fit
+from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
 MLP = DecoderConfig("mlp", hidden=(256, 256))
 DSPN = DecoderConfig("dspn", steps=10, step_size=25.0)
-IDSPN = DecoderConfig(
-    "dspn",
-    steps=20,
-    step_size=1.0,
-    loss="squared",
-    momentum=0.9,
-    nesterov=True,
-    clip_norm=10.0,
-    mask="free",
-    initial="random",
-    backprop_steps=1,
-    implicit=True,
-)
 DEEP = EncoderConfig("mlp", hidden=(256, 256))
 FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalise=False)
 
@@ -83,9 +69,9 @@ def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> li
         for contender, row in zip(models, rows):
             bars.start_task(row)
 
-            def show(state: TrainState, parts: dict[str, Tensor], done: float, row: Any = row) -> None:
-                note = f"{state.step} steps, loss {parts['set_last'].item():.5f}"
-                bars.update(row, completed=min(done, 1.0), note=note)
+            def show(state: TrainState, step: Step, row: Any = row) -> None:
+                note = f"{state.step} steps, loss {step.parts['set_last'].item():.5f}"
+                bars.update(row, completed=min(step.done, 1.0), note=note)
 
             train(contender, task, seconds, seed, show)
             bars.update(row, completed=1.0, note=f"{contender.steps} steps trained")
@@ -104,7 +90,7 @@ def train(
     task: SetTask,
     seconds: float,
     seed: int,
-    after_step: Callable[[TrainState, dict[str, Tensor], float], None],
+    after_step: AfterStep,
 ) -> None:
     """The same loop, data and loss for every contender."""
     torch.manual_seed(seed)

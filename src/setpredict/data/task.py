@@ -84,9 +84,14 @@ class SetTask:
     """One-hot groups: name → (first feature, behind the last)."""
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of each group's categories, in the order of their features."""
+    spoken: tuple[str, ...] = ()
+    """The order of the groups in words ("large yellow metal cube"); default: as in `groups`."""
     offset: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     """Features in the user's units are `elements * scale + offset` (None: the elements as they are)."""
+    input_offset: tuple[float, ...] | None = None
+    input_scale: tuple[float, ...] | None = None
+    """Batches hold `(input - input_offset) / input_scale` of the user's vectors or set elements (None: as they are)."""
 
     def __post_init__(self) -> None:
         if not self.feature_names:
@@ -102,6 +107,9 @@ class SetTask:
         for name, value in (("offset", self.offset), ("scale", self.scale)):
             if value is not None and len(value) != self.features:
                 raise ValueError(f"{name} must have {self.features} values, got {len(value)}")
+        for name, value in (("input_offset", self.input_offset), ("input_scale", self.input_scale)):
+            if value is not None and len(value) != self.input_size:
+                raise ValueError(f"{name} must have {self.input_size} values, got {len(value)}")
 
     def split(self, name: str) -> Split:
         if name not in SPLITS:
@@ -158,12 +166,26 @@ class SetTask:
             elements = elements + torch.tensor(self.offset, dtype=elements.dtype, device=elements.device)
         return elements
 
+    def normalise_input(self, input: Tensor | Sets) -> Tensor | Sets:
+        """A user's own input (vectors (B, V) or sets) as the model knows inputs from batches; images stay."""
+        if self.input_scale is None or self.input_offset is None:
+            return input
+        if isinstance(input, Sets):
+            elements = self._to_range(input.elements) * (input.mask > 0)[..., None]
+            return Sets(elements, input.mask)
+        return self._to_range(input)
+
+    def _to_range(self, values: Tensor) -> Tensor:
+        offset = torch.tensor(self.input_offset, dtype=values.dtype, device=values.device)
+        return (values - offset) / torch.tensor(self.input_scale, dtype=values.dtype, device=values.device)
+
     def describe(self, element: Float[Tensor, "D"] | Sequence[float]) -> str:
         """One element in words: its numbers in the user's units, and the likeliest category of each group."""
         values = self.denormalise(torch.as_tensor(element)).tolist()
         inside = {i for first, end in self.groups.values() for i in range(first, end)}
         numbers = ", ".join(f"{v:.2f}" for i, v in enumerate(values) if i not in inside)
-        words = [self.categories[g][int(np.argmax(values[a:b]))] for g, (a, b) in self.groups.items()]
+        order = self.spoken or tuple(self.groups)
+        words = [self.categories[g][int(np.argmax(values[slice(*self.groups[g])]))] for g in order]
         return " ".join([f"({numbers})", *words])
 
     def __repr__(self) -> str:

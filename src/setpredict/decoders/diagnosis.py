@@ -24,6 +24,7 @@ class Diagnosis:
     travelled: list[float]
     """‖Yt − Y0‖ / √(numbers in the set) for t = 0 … T."""
     verdict: str
+    healthy: bool
 
     def __str__(self) -> str:
         lines = ["step   L_repr      ‖gradient‖  moved       from Y0"]
@@ -47,12 +48,13 @@ def diagnose(prediction: Prediction) -> Diagnosis:
     travelled = (prediction.travelled / scale).mean(dim=1).tolist()
     loss = prediction.repr_loss.mean(dim=1).tolist()
     norms = prediction.grad_norm.mean(dim=1).tolist()
-    return Diagnosis(loss, norms, moved, travelled, _verdict(loss, norms, travelled))
+    verdict = _problem(loss, norms, travelled)
+    return Diagnosis(loss, norms, moved, travelled, verdict or "The set moves.", healthy=verdict is None)
 
 
-def _verdict(loss: list[float], norms: list[float], travelled: list[float]) -> str:
+def _problem(loss: list[float], norms: list[float], travelled: list[float]) -> str | None:
     if not norms:
-        return "No steps were taken."
+        return "No steps were taken: there is nothing to see."
     if not all(torch.isfinite(torch.tensor([*loss, *norms, *travelled]))):
         return "The set explodes: values are no longer finite. Lower step_size, or set clip_norm (iDSPN uses 10)."
     if loss[-1] > 2 * loss[0] and loss[-1] > 1e-6:
@@ -61,7 +63,7 @@ def _verdict(loss: list[float], norms: list[float], travelled: list[float]) -> s
         return "The inner gradient is 0: the encoder's code does not depend on the set (dead units, or weights of 0)."
     if travelled[-1] < VISIBLE:
         return "The set hardly moves: raise step_size (suggest_step_size finds a start), or add momentum."
-    return "The set moves and the representation loss falls." if loss[-1] < loss[0] else "The set moves."
+    return None
 
 
 @torch.no_grad()

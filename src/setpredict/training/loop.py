@@ -10,7 +10,8 @@ from functools import partial
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor, nn
+from lightning_fabric.wrappers import _FabricModule
+from torch import Tensor
 
 from setpredict.config import LossConfig, TrainConfig
 from setpredict.data.task import Batch, SetTask
@@ -18,21 +19,27 @@ from setpredict.decoders import DSPN
 from setpredict.losses import SetLoss, chamfer_loss, hungarian_loss, outer_loss
 from setpredict.matching import PairCost
 from setpredict.model import SetPredictor
-from setpredict.sets import NotFinite
+from setpredict.sets import NotFinite, Prediction
 from setpredict.training.optimiser import learning_rate, make_optimiser, update_average
 
 
 @dataclass
 class TrainState:
-    """Everything that training changes."""
+    """Everything that training changes; a checkpoint holds all of it."""
 
     model: SetPredictor
     optimiser: torch.optim.Optimizer
     average: SetPredictor | None = None
     step: int = 0
     seconds: float = 0.0
-    module: nn.Module = field(init=False)
-    """The model as Fabric wraps it, for forward passes."""
+    best: tuple[float, ...] = (float("inf"),)
+    """The best validation score so far; smaller is better."""
+    stale: int = 0
+    """Validations since then."""
+    lr_scale: float = 1.0
+    rollbacks: int = 0
+    module: _FabricModule = field(init=False)
+    """The model as Fabric wraps it, for forward passes in training."""
 
     @classmethod
     def fresh(cls, fabric: Fabric, model: SetPredictor, config: TrainConfig) -> TrainState:
@@ -49,59 +56,93 @@ class TrainState:
         return self.model if self.average is None else self.average
 
 
+@dataclass
+class Step:
+    """One step of training, for whoever wants to look at it."""
+
+    parts: dict[str, Tensor]
+    prediction: Prediction
+    batch: Batch
+    done: float
+    """Fraction of the training that lies behind."""
+
+
+AfterStep = Callable[[TrainState, Step], bool | None]
+
+
 def fit(
     fabric: Fabric,
     state: TrainState,
     task: SetTask,
     train: TrainConfig,
     loss: LossConfig,
-    after_step: Callable[[TrainState, dict[str, Tensor], float], bool | None] | None = None,
+    after_step: AfterStep = lambda state, step: None,
 ) -> None:
     """Train until the epochs, steps or minutes of `train` are over, or `after_step` returns True.
 
-    `after_step(state, parts, done)` gets the named parts of the outer loss and the fraction of the training done.
+    Time spent in `after_step` (validation, checkpoints, logs) does not count as training time.
     """
     set_loss = make_set_loss(loss, task)
-    place = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-    batches = len(task.loader("train", train.batch_size, seed=train.seed, **place))
+    load = partial(task.loader, "train", train.batch_size, seed=train.seed, workers=train.workers)
+    load = partial(load, rank=fabric.global_rank, world_size=fabric.world_size)
+    batches = len(load())
     state.module.train()
-    while (done := fraction_done(state, train, batches)) < 1:
+    began = time.perf_counter()
+    while (done := fraction_done(fabric, state, train, batches)) < 1:
         epoch, start = divmod(state.step * train.accumulate, batches)
-        for batch in task.loader("train", train.batch_size, seed=train.seed, epoch=epoch, start=start, **place):
-            began = time.perf_counter()
-            last = (start := start + 1) % train.accumulate == 0
+        for position, batch in enumerate(load(epoch=epoch, start=start), start=epoch * batches + start + 1):
+            batch = batch.to(fabric.device)
+            last = position % train.accumulate == 0
             with fabric.no_backward_sync(state.module, enabled=not last):
-                parts = forward(state.module, batch.to(fabric.device), set_loss, loss, train, epoch, done)
+                parts, prediction = forward(fabric, state, batch, set_loss, loss, train, epoch, done)
                 fabric.backward(parts["loss"] / train.accumulate)
-            if last:
-                step(fabric, state, train, done)
+            if not last:
+                continue
+            update(fabric, state, train, done)
             state.seconds += time.perf_counter() - began
-            if last:
-                done = fraction_done(state, train, batches)
-                if (after_step is not None and after_step(state, parts, done)) or done >= 1:
-                    return
+            done = fraction_done(fabric, state, train, batches)
+            if after_step(state, Step(parts, prediction, batch, done)) or done >= 1:
+                return
+            began = time.perf_counter()
 
 
 def forward(
-    module: nn.Module, batch: Batch, set_loss: SetLoss, loss: LossConfig, train: TrainConfig, epoch: int, done: float
-) -> dict[str, Tensor]:
+    fabric: Fabric,
+    state: TrainState,
+    batch: Batch,
+    set_loss: SetLoss,
+    loss: LossConfig,
+    train: TrainConfig,
+    epoch: int,
+    done: float,
+) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
-    decoder = getattr(module, "decoder", None)
+    decoder = state.model.decoder
     steps = None
     if isinstance(decoder, DSPN) and done < train.few_steps_until:
         steps = max(1, decoder.steps // 2)
     keys = batch.index + epoch * 1_000_003 + train.seed  # a random initial set belongs to its sample and epoch
-    prediction = module(batch.input, batch.target, steps=steps, keys=keys)
-    parts = outer_loss(prediction, batch.target, set_loss, steps=loss.steps, repr_weight=loss.repr_weight)
-    if not bool(torch.isfinite(parts["loss"])):
-        raise NotFinite(f"the loss is {parts['loss'].item()}")
-    return parts
+    problem, parts, prediction = None, None, None
+    try:
+        prediction = state.module(batch.input, batch.target, steps=steps, keys=keys)
+        parts = outer_loss(prediction, batch.target, set_loss, steps=loss.steps, repr_weight=loss.repr_weight)
+        if not bool(torch.isfinite(parts["loss"])):
+            problem = NotFinite(f"the loss is {parts['loss'].item()}")
+    except NotFinite as e:
+        problem = e
+    if any_rank(fabric, problem is not None) or parts is None or prediction is None:
+        raise problem or NotFinite("another process met a value that is not finite")
+    return parts, prediction
 
 
-def step(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
-    """One step of the outer optimiser."""
+def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
+    """One step of the outer optimiser, unless a gradient is not finite."""
     for group in state.optimiser.param_groups:
-        group["lr"] = learning_rate(train, state.step, done)
+        group["lr"] = state.lr_scale * learning_rate(train, state.step, done)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
+    if not bool(torch.isfinite(norm)):
+        state.optimiser.zero_grad()
+        raise NotFinite(f"the norm of the outer gradient is {norm.item()}")
     if train.clip_grad is not None:
         fabric.clip_gradients(state.module, state.optimiser, max_norm=train.clip_grad)
     state.optimiser.step()
@@ -111,14 +152,25 @@ def step(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> 
         update_average(state.average, state.model, train.ema, state.step)
 
 
-def fraction_done(state: TrainState, train: TrainConfig, batches: int) -> float:
-    """How much of the training lies behind, by whichever limit comes first."""
-    done = [state.step * train.accumulate / (train.epochs * batches)]
+def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches: int) -> float:
+    """How much of the training lies behind, by whichever limit comes first; all processes agree on it."""
+    done = [state.step * train.accumulate / max(train.epochs * batches, 1)]
     if train.max_steps is not None:
         done.append(state.step / max(train.max_steps, 1))
     if train.max_minutes is not None:
-        done.append(state.seconds / max(train.max_minutes * 60, 1e-9))
+        seconds = state.seconds
+        if fabric.world_size > 1:  # clocks differ; the first process's counts
+            seconds = fabric.broadcast(seconds)
+        done.append(seconds / max(train.max_minutes * 60, 1e-9))
     return max(done)
+
+
+def any_rank(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is set in any process."""
+    if fabric.world_size == 1:
+        return flag
+    total = fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum")
+    return bool(torch.as_tensor(total) > 0)
 
 
 def make_set_loss(loss: LossConfig, task: SetTask) -> SetLoss:

@@ -1,0 +1,102 @@
+"""From files to predicted sets: read inputs of any kind, predict, and say the result in words or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from setpredict.data.image_cache import images_to_float, read_image
+from setpredict.data.task import SetTask
+from setpredict.model import SetPredictor
+from setpredict.training.card import read_card
+
+
+def load_run(run: Path, device: str = "cpu") -> tuple[SetPredictor, SetTask]:
+    """The best model of a run and the description of its data."""
+    if not (run / "best" / "model.safetensors").is_file():
+        what = "has no validated model yet" if (run / "config.json").is_file() else "is not a run"
+        raise FileNotFoundError(f"{run} {what}: {run / 'best'} is missing")
+    model = SetPredictor.from_pretrained(run / "best", device, allow_own_code=True)  # the user's own run
+    return model.eval(), read_card(run / "task.json")
+
+
+def predict_files(
+    run: Path, inputs: Sequence[str], steps: int | None = None, threshold: float = 0.5, batch_size: int = 64
+) -> Iterator[dict[str, Any]]:
+    """One answer an input, in order: the elements present, in the data's own units, with their scores."""
+    model, task = load_run(run)
+    for begin in range(0, len(inputs), batch_size):
+        names = inputs[begin : begin + batch_size]
+        read = [read_input(name, task) for name in names]
+        predicted = model.predict(read if task.input_kind == "set" else torch.stack(read), steps)
+        scores = predicted.mask.clamp(0, 1)
+        for i, name in enumerate(names):
+            keep = scores[i] > threshold
+            order = torch.argsort(scores[i][keep], descending=True)
+            elements, score = predicted.elements[i][keep][order], scores[i][keep][order]
+            words = [task.describe(element) for element in elements]
+            elements = task.denormalise(elements)
+            if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
+                elements = elements * elements.new_tensor(image_frame(name))
+                words = [box_in_words(*box) for box in elements.tolist()]
+            yield {"input": name, "set": elements.tolist(), "score": score.tolist(), "words": words}
+
+
+def read_input(text: str, task: SetTask) -> Tensor:
+    """An image file, or numbers: a .npy file, a JSON file, or JSON on the command line."""
+    if task.input_kind == "image":
+        path = Path(text)
+        if not path.is_file():
+            raise FileNotFoundError(f"no image {text}")
+        return images_to_float(read_image(path, task.input_size)[None])[0]
+    values = _numbers(text)
+    if task.input_kind == "vector":
+        if values.shape != (task.input_size,):
+            raise ValueError(f"{_short(text)} must be {task.input_size} numbers, got shape {values.shape}")
+    elif values.size == 0:
+        values = np.zeros((0, task.input_size), np.float32)
+    elif values.ndim != 2 or values.shape[1] != task.input_size:
+        raise ValueError(
+            f"{_short(text)} must be a list of elements with {task.input_size} numbers, got {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"{_short(text)} holds a number that is not finite")
+    if task.input_scale is not None and task.input_offset is not None:
+        offset, scale = np.array(task.input_offset, np.float32), np.array(task.input_scale, np.float32)
+        values = (values - offset) / scale
+    return torch.from_numpy(values)
+
+
+def image_frame(path: str) -> tuple[int, int, int, int]:
+    """Width and height of an image, twice: what boxes (x0, y0, x1, y1) in [0, 1] are multiplied by."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return (*image.size, *image.size)
+
+
+def box_in_words(left: float, top: float, right: float, bottom: float) -> str:
+    return f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels"
+
+
+def _numbers(text: str) -> np.ndarray:
+    path = Path(text)
+    try:
+        if path.suffix == ".npy" and path.is_file():
+            return np.load(path, allow_pickle=False).astype(np.float32)
+        content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
+        return np.array(json.loads(content), dtype=np.float32)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {text}") from None
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"{_short(text)} is neither a .npy or .json file nor JSON numbers: {e}") from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,74 @@
+"""Tables a person can read: in the terminal and in Markdown, from the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from setpredict.training.evaluation import Evaluation
+
+
+def percent(name: str) -> bool:
+    return name.startswith("AP") or name == "size_accuracy"
+
+
+def shown(name: str, value: float) -> str:
+    """A metric as tables have it: AP and accuracies in percent, distances in thousandths."""
+    if value != value:
+        return "–"
+    if percent(name):
+        return f"{100 * value:.1f}"
+    return f"{1000 * value:.3f}" if name in ("chamfer", "hungarian") else f"{value:.3g}"
+
+
+def heading(name: str) -> str:
+    return f"{name} ×1000" if name in ("chamfer", "hungarian") else name.replace("_", " ")
+
+
+def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells: each number of inner steps a row, as in the paper."""
+    names = list(rows[0].metrics) if rows else []
+    heads = ["steps", *map(heading, names), "ms/sample", "samples"]
+    cells = [
+        [
+            "–" if r.steps is None else str(r.steps),
+            *(shown(n, r.metrics[n]) for n in names),
+            f"{r.milliseconds:.2f}",
+            str(r.samples),
+        ]
+        for r in rows
+    ]
+    return heads, cells
+
+
+def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = "") -> Table:
+    table = Table(title=title or None, title_justify="left")
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i == 0 else "right")
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " ---: |" * (len(heads) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in cells]) + "\n"
+
+
+def summary(values: Sequence[float], name: str = "") -> str:
+    """Mean ± standard deviation over runs, or the one value."""
+    if not values:
+        return "–"
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return shown(name, mean)
+    spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+    return f"{shown(name, mean)} ± {shown(name, spread)}"
+
+
+def published(number: tuple[float, float | None] | None) -> str:
+    if number is None:
+        return ""
+    mean, spread = number
+    return f"{mean:g}" if spread is None else f"{mean:g} ± {spread:g}"

@@ -1,0 +1,322 @@
+"""A run: training in a folder of its own that survives interruption, with validation, checkpoints and logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+from rich.progress import track
+
+from setpredict.config import ConfigError, TrainConfig, from_dict, to_dict
+from setpredict.data.task import SetTask
+from setpredict.decoders import DSPN, diagnose
+from setpredict.files import write_text
+from setpredict.model import SetPredictor, load_weights
+from setpredict.presets import Experiment, make_task
+from setpredict.report.pictures import validation_picture
+from setpredict.report.progression import save
+from setpredict.report.tables import evaluation_rows, terminal
+from setpredict.sets import NotFinite
+from setpredict.training.card import to_card
+from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
+from setpredict.training.evaluation import Evaluation, evaluate
+from setpredict.training.log import ProgressLine, RunLog
+from setpredict.training.loop import Step, TrainState, any_rank, fit, make_set_loss
+
+MOST_ROLLBACKS = 3
+
+
+class Diverged(ValueError):
+    """Training met a value that is not finite."""
+
+
+def make_fabric(train: TrainConfig) -> Fabric:
+    """The devices and precision of a run. Under torchrun, its world is used."""
+    if train.threads:
+        torch.set_num_threads(train.threads)
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if under_torchrun else train.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // devices if under_torchrun else 1
+    accelerator = train.accelerator
+    if accelerator == "auto" and not torch.cuda.is_available():
+        accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
+    strategy = "ddp" if devices * nodes > 1 else "auto"
+    return Fabric(
+        accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
+    )
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """The configuration of a run."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a run: there is no config.json in it")
+    try:
+        return from_dict(Experiment, json.loads(path.read_text(encoding="utf-8")), where=str(path))
+    except json.JSONDecodeError as e:
+        raise ConfigError(f"{path} is not valid JSON: {e}") from None
+
+
+def train_run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    resume: bool = False,
+    init_from: Path | None = None,
+    console: Console | None = None,
+) -> Evaluation | None:
+    """Train in `folder`, from the start or from its last checkpoint; the last validation is returned."""
+    fabric = make_fabric(experiment.train)
+    console = console or Console()
+    _refuse_folder(folder, resume)
+    fabric.launch()
+    if fabric.global_rank > 0:
+        console = Console(quiet=True)
+    task = make_task(experiment.data)
+    torch.manual_seed(experiment.train.seed)
+    model = SetPredictor.from_config(experiment.model(task))
+    if init_from is not None:
+        load_weights(model, Path(init_from) / "best" / "model.safetensors")
+    state = TrainState.fresh(fabric, model, experiment.train)
+    if resume:
+        load_checkpoint(folder / "last.ckpt", state)
+        (folder / "done.json").unlink(missing_ok=True)
+    elif fabric.is_global_zero:
+        write_text(folder / "task.json", json.dumps(to_card(task), indent=2) + "\n")
+        write_text(folder / "config.json", json.dumps(to_dict(experiment), indent=2) + "\n")
+    fabric.barrier()
+    run = Run(fabric, folder, experiment, task, state, console)
+    return run.go()
+
+
+def evaluate_run(
+    folder: Path,
+    steps: Sequence[int | None] = (None,),
+    split: str = "test",
+    *,
+    batch_size: int = 128,
+    console: Console | None = None,
+    quiet: bool = False,
+) -> list[Evaluation]:
+    """Measure the best model of a run on a whole split, each number of inner steps a row."""
+    experiment = read_experiment(folder)
+    fabric = make_fabric(experiment.train)
+    fabric.launch()
+    console = console if console and fabric.is_global_zero else Console(quiet=True)
+    if not (folder / "best" / "model.safetensors").is_file():
+        raise FileNotFoundError(f"{folder} has no validated model yet: {folder / 'best'} is missing")
+    model = SetPredictor.from_pretrained(folder / "best", str(fabric.device), allow_own_code=True)
+    if not isinstance(model.decoder, DSPN):
+        steps = (None,)
+    task = make_task(experiment.data)
+    rows = []
+    for count in track(steps, "evaluating", console=console, transient=True):
+        workers = experiment.train.workers
+        rows.append(evaluate(fabric, model, task, experiment.loss, split, count, batch_size, workers))
+    if fabric.is_global_zero:
+        text = json.dumps([asdict(r) for r in rows], indent=2, ensure_ascii=False)
+        write_text(folder / f"evaluation-{split}.json", text + "\n")
+        if not quiet:
+            heads, cells = evaluation_rows(rows)
+            console.print(terminal(heads, cells, f"{folder}, {split} split ({task.name})"))
+    fabric.barrier()
+    return rows
+
+
+@dataclass
+class Run:
+    """The parts of a run while it goes on."""
+
+    fabric: Fabric
+    folder: Path
+    experiment: Experiment
+    task: SetTask
+    state: TrainState
+    console: Console
+    log: RunLog | None = None
+    line: ProgressLine = field(init=False)
+    last: Evaluation | None = None
+    stop: StopRequest = field(init=False)
+    warned: set[str] = field(default_factory=set)
+    validated_at: int = -1
+    since: tuple[int, float] = (0, 0.0)
+    """Step and training seconds at the last line of the log, for the samples a second."""
+    shown: float = 0.0
+    """When the progress bar last moved."""
+
+    def go(self) -> Evaluation | None:
+        train = self.experiment.train
+        if self.fabric.is_global_zero:
+            self.log = RunLog(self.folder, self.state.step)
+        self.since = (self.state.step, self.state.seconds)
+        if self.state.step == 0:
+            self.save()
+        with StopRequest(self.console) as self.stop, ProgressLine(self.console) as self.line:
+            while True:
+                try:
+                    fit(self.fabric, self.state, self.task, train, self.experiment.loss, self.after_step)
+                    break
+                except NotFinite as e:
+                    self.roll_back(e)
+            if not self.stop.asked and (self.last is None or self.validated_at != self.state.step):
+                self.validate()
+            self.save()
+        if self.log:
+            self.log.close()
+            if not self.stop.asked:
+                summary = {"step": self.state.step, "seconds": self.state.seconds, "best": list(self.state.best)}
+                write_text(self.folder / "done.json", json.dumps(summary) + "\n")
+        if self.stop.asked:
+            self.console.print(
+                f"Stopped after step {self.state.step}; nothing is lost. Go on with:\n"
+                f"  setpredict train --resume {self.folder}"
+            )
+        return self.last
+
+    def after_step(self, state: TrainState, step: Step) -> bool:
+        """Log, validate and save when it is time; True ends the training."""
+        train = self.experiment.train
+        done = step.done >= 1
+        if state.step % train.log_every == 0 or done:
+            self.report(step)
+        if self.line_is_due():
+            self.line.show(step.done, f"step {state.step}  loss {step.parts['loss'].item():.5f}", line=False)
+        epoch = len(self.task.loader("train", train.batch_size, world_size=self.fabric.world_size)) / train.accumulate
+        if state.step % (train.val_every or max(round(epoch), 1)) == 0 or done:
+            self.validate()
+            self.save()
+            if train.patience is not None and state.stale > train.patience:
+                self.line.say(f"No better score in {state.stale} validations: stopped early at step {state.step}.")
+                return True
+        elif state.step % train.save_every == 0:
+            self.save()
+        return any_rank(self.fabric, self.stop.asked)
+
+    def line_is_due(self) -> bool:
+        now = time.monotonic()
+        if now - self.shown < 0.2:
+            return False
+        self.shown = now
+        return True
+
+    def report(self, step: Step) -> None:
+        """The numbers of a step to the log, and a warning with advice when the inner loop goes wrong."""
+        state, prediction = self.state, step.prediction
+        values = {name: part.item() for name, part in step.parts.items() if name in ("loss", "repr")}
+        values["set_YT"] = step.parts["set_last"].item()
+        if prediction.repr_loss is not None:
+            with torch.no_grad():
+                first = make_set_loss(self.experiment.loss, self.task)(prediction.step(0).detach(), step.batch.target)
+            values["set_Y0"] = first.mean().item()
+            values["inner_repr"] = prediction.repr_loss[-1].mean().item()
+            values["inner_grad"] = 0.0 if prediction.grad_norm is None else prediction.grad_norm.mean().item()
+            seen = diagnose(prediction.detach())
+            if not seen.healthy and seen.verdict not in self.warned:
+                self.warned.add(seen.verdict)
+                self.line.say(f"[yellow]Step {state.step}: {seen.verdict}[/]")
+        steps, seconds = state.step - self.since[0], state.seconds - self.since[1]
+        self.since = (state.step, state.seconds)
+        samples = steps * self.experiment.train.batch_size * self.experiment.train.accumulate * self.fabric.world_size
+        values["samples_per_s"] = samples / max(seconds, 1e-9)
+        values["lr"] = state.optimiser.param_groups[0]["lr"]
+        values["minutes"] = state.seconds / 60
+        if self.log:
+            self.log.write(state.step, values)
+        note = f"step {state.step}  loss {values['loss']:.5f}"
+        if "set_Y0" in values:
+            note += f"  Y0 {values['set_Y0']:.4f} → YT {values['set_YT']:.5f}  repr {values['inner_repr']:.2e}"
+        self.line.show(step.done, f"{note}  {values['samples_per_s']:.0f} samples/s", line=True)
+
+    def validate(self) -> None:
+        """Measure on the validation split; keep the weights if they are the best so far."""
+        state, train = self.state, self.experiment.train
+        seen = evaluate(self.fabric, state.best_weights, self.task, self.experiment.loss, "val", workers=train.workers)
+        self.last, self.validated_at = seen, state.step
+        better = tuple(seen.score) < tuple(state.best)
+        state.stale = 0 if better else state.stale + 1
+        if better:
+            state.best = tuple(seen.score)
+        if self.fabric.is_global_zero:
+            if self.log:
+                self.log.write(state.step, {f"val_{k}": v for k, v in seen.metrics.items()})
+            if better:
+                state.best_weights.save_pretrained(self.folder / "best")
+                text = json.dumps({"step": state.step, **asdict(seen)}, indent=2, ensure_ascii=False)
+                write_text(self.folder / "best" / "validation.json", text + "\n")
+            self.draw()
+        self.fabric.barrier()
+        words = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
+        self.line.say(f"step {state.step}  validation: {words}{'  (best so far)' if better else ''}")
+
+    def draw(self) -> None:
+        """A picture of some validation samples."""
+        batch = next(iter(self.task.loader("val", 6))).to(self.fabric.device)
+        model = self.state.best_weights
+        was_training = model.training
+        with torch.no_grad():
+            prediction = model.eval()(batch.input)
+        model.train(was_training)
+        save(
+            validation_picture(self.task, batch, prediction),
+            self.folder / "pictures" / f"step-{self.state.step:07d}.png",
+        )
+
+    def save(self) -> None:
+        if self.fabric.is_global_zero:
+            save_checkpoint(self.folder / "last.ckpt", self.state)
+        self.fabric.barrier()
+
+    def roll_back(self, error: NotFinite) -> None:
+        """After a value that is not finite: go on from the last checkpoint with half the learning rate, or stop."""
+        state, checkpoint = self.state, self.folder / "last.ckpt"
+        seen, rollbacks, scale = f"At step {state.step + 1}, {error}.", state.rollbacks, state.lr_scale
+        again = self.experiment.train.on_divergence == "rollback"
+        if not again or rollbacks >= MOST_ROLLBACKS:
+            tried = f" {rollbacks} rollbacks did not help: look at the data of that step." if rollbacks else ""
+            advice = "Lower --lr, set --clip-grad 1, or use --on-divergence rollback."
+            raise Diverged(f"{seen}{tried} The last good checkpoint is {checkpoint}. {advice}") from error
+        load_checkpoint(checkpoint, state)
+        state.rollbacks, state.lr_scale = rollbacks + 1, scale / 2
+        self.save()
+        self.since = (state.step, state.seconds)
+        self.line.say(f"[yellow]{seen} Back to step {state.step} with the learning rate × {state.lr_scale:g}.[/]")
+
+
+class StopRequest(AbstractContextManager):
+    """Ctrl-C and SIGTERM ask the run to finish its step and save; a second Ctrl-C stops at once."""
+
+    def __init__(self, console: Console):
+        self.console, self.asked, self.before = console, False, {}
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+        self.console.print("Finishing this step and saving …")
+
+
+def _refuse_folder(folder: Path, resume: bool) -> None:
+    if resume and not (folder / "last.ckpt").is_file():
+        raise FileNotFoundError(f"{folder} has no checkpoint to resume from (last.ckpt)")
+    if not resume and (folder / "config.json").exists():
+        raise FileExistsError(f"{folder} is a run already. Go on with --resume {folder}, or choose another --name.")
