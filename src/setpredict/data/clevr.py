@@ -64,6 +64,7 @@ def clevr(
         feature_names=clevr_boxes.FEATURE_NAMES if box else clevr_state.FEATURE_NAMES,
         groups={} if box else clevr_state.GROUPS,
         categories={} if box else clevr_state.ATTRIBUTES,
+        spoken=() if box else clevr_state.SPOKEN,
         scale=None if box else clevr_state.SCALE,
     )
 

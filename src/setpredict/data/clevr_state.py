@@ -15,6 +15,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "shape": ("sphere", "cube", "cylinder"),
     "size": ("large", "small"),
 }
+SPOKEN = ("size", "color", "material", "shape")
 RADIUS = {"large": 0.7, "small": 0.35}
 ROUNDING = {"sphere": 1.0, "cube": 0.18, "cylinder": 0.04}
 """How round the edges are, in radii: fitted to the outlines in genuine images, to a third of a pixel."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -57,15 +58,27 @@ def images_there(folder: Path, names: Sequence[str] | np.ndarray, what: str) -> 
 
 def read_image(file: Path, size: int) -> np.ndarray:
     """One image, squashed to size × size: (3, size, size) uint8."""
+    with _opened(file) as image:
+        image.load()
+        pixels = np.asarray(image.convert("RGB").resize((size, size), FILTER))  # (size, size, 3)
+    return pixels.transpose(2, 0, 1)
+
+
+def image_size(file: Path) -> tuple[int, int]:
+    """Width and height, from the file's header."""
+    with _opened(file) as image:
+        return image.size
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Image.Image]:
     try:
         with Image.open(file) as image:
-            image.load()
-            pixels = np.asarray(image.convert("RGB").resize((size, size), FILTER))  # (size, size, 3)
+            yield image
     except FileNotFoundError:
         raise FileNotFoundError(f"image {file} is missing") from None
     except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise ValueError(f"{file} is not a whole image: {' '.join(str(error).split())}") from None
-    return pixels.transpose(2, 0, 1)
 
 
 def images_to_float(pixels: np.ndarray) -> Float[Tensor, "B 3 H W"]:

@@ -55,6 +55,7 @@ def scene_task(
         feature_names=clevr_boxes.FEATURE_NAMES if box else clevr_state.FEATURE_NAMES,
         groups={} if box else clevr_state.GROUPS,
         categories={} if box else clevr_state.ATTRIBUTES,
+        spoken=() if box else clevr_state.SPOKEN,
         scale=None if box else clevr_state.SCALE,
     )
 

@@ -1,0 +1,179 @@
+"""Your own data: a folder with train.jsonl and val.jsonl, a line {"input": …, "set": [[…], …]} for each sample."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from setpredict.data.features import Features
+from setpredict.data.image_cache import image_cache, image_size
+from setpredict.data.jsonl import Records, read_jsonl
+from setpredict.data.places import fingerprint
+from setpredict.data.rows import Rows
+from setpredict.data.stored import StoredSplit, set_aside
+from setpredict.data.task import SetTask
+
+Kind = Literal["points", "polygons", "boxes", "states", "vectors"]
+KINDS: tuple[Kind, ...] = ("points", "polygons", "boxes", "states", "vectors")
+
+
+def folder(path: str | os.PathLike, *, size: int = 128, seed: int = 0, val: float = 0.1) -> SetTask:
+    """The task in a folder of jsonl files; sizes, dimensions and ranges are inferred and checked.
+
+    An input is an image file (relative to the folder), a list of numbers, or a list of such lists (a set). Elements
+    hold numbers and category names. Without val.jsonl a seeded part (`val`) of the training samples is set aside;
+    without test.jsonl the test split is the val split. An optional task.json says {"features": [names], "kind":
+    "points", "boxes", "states" or "vectors"}. Images are squashed to size × size; boxes (left, top, right, bottom)
+    and points in them are in pixels or parts of the image.
+    """
+    root = Path(path).expanduser()
+    if not (root / "train.jsonl").is_file():
+        raise FileNotFoundError(f"{root / 'train.jsonl'} is missing")
+    settings = _settings(root)
+    train = read_jsonl(root / "train.jsonl")
+    others = {
+        name: read_jsonl(root / f"{name}.jsonl", like=train)
+        for name in ("val", "test")
+        if (root / f"{name}.jsonl").is_file()
+    }
+    if train.input_kind is None:
+        raise ValueError(f"{train.path}: every input is empty")
+    kind = settings.kind or _kind(train)
+    if kind == "boxes" and (train.columns is None or train.columns[:4] != [False] * 4):
+        raise ValueError(f"{root / 'task.json'}: boxes need four numbers first: left, top, right, bottom")
+    sources = {"train": train, **others}
+    _check_images(root, sources)
+    features = Features.fit(train, settings.features, _extent(root, sources, kind))
+    targets = {name: features.encode(records) for name, records in sources.items()}
+    inputs, offset, scale = _inputs(root, sources, size)
+    N = max(1, *(int(t.sizes.max()) for t in targets.values()))
+    padded = max((int(x.sizes.max()) for x in inputs.values() if isinstance(x, Rows)), default=0)
+
+    def split(name: str, chosen: np.ndarray | None = None) -> StoredSplit:
+        chosen = np.arange(len(targets[name])) if chosen is None else chosen
+        return StoredSplit(inputs[name], targets[name], chosen, N, max(1, padded))
+
+    if "val" in others:
+        training, validation = split("train"), split("val")
+    else:
+        training, validation = (split("train", c) for c in set_aside(len(targets["train"]), val, seed))
+    sizes = {int(n) for t in targets.values() for n in np.unique(t.sizes)}
+    return SetTask(
+        name=root.resolve().name,
+        input_kind=train.input_kind,
+        input_size=size if train.input_kind == "image" else train.input_width or 0,
+        max_size=N,
+        features=features.width,
+        variable=len(sizes) > 1,
+        kind=kind,
+        train=training,
+        val=validation,
+        test=split("test") if "test" in others else validation,
+        feature_names=features.feature_names,
+        groups=features.groups,
+        categories=features.categories,
+        offset=features.spread(features.offset, 0.0),
+        scale=features.spread(features.scale, 1.0),
+        input_offset=offset,
+        input_scale=scale,
+    )
+
+
+@dataclass(frozen=True)
+class _Settings:
+    features: list[str] | None = None
+    kind: Kind | None = None
+
+
+def _settings(root: Path) -> _Settings:
+    path = root / "task.json"
+    if not path.exists():
+        return _Settings()
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not whole JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f'{path}: expected {{"features": …, "kind": …}}')
+    for name in content:
+        if name not in ("features", "kind"):
+            raise ValueError(f"{path}: unknown field {name!r}; expected features or kind")
+    names, kind = content.get("features"), content.get("kind")
+    if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
+        raise ValueError(f"{path}: features must be a list of names, got {names!r}")
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"{path}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    return _Settings(names, kind)
+
+
+def _kind(train: Records) -> Kind:
+    """Two or three numbers are a point; four with an image are a box if none is inside out; else it is a vector."""
+    columns = train.columns or []
+    if len(columns) in (2, 3) and not any(columns):
+        return "points"
+    if len(columns) >= 4 and not any(columns[:4]) and all(columns[4:]) and train.input_kind == "image":
+        corners = np.array([e[:4] for s in train.sets for e in s], np.float64)
+        if (corners[:, 2:] >= corners[:, :2]).all():
+            return "boxes"
+    return "vectors"
+
+
+def _check_images(root: Path, sources: dict[str, Records]) -> None:
+    for records in sources.values():
+        if records.input_kind == "image":
+            for line, file in zip(records.lines, records.inputs):
+                if not (root / file).is_file():
+                    raise records.fail(line, f"image {file} is missing in {root}")
+
+
+def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] | None:
+    """For boxes and points in images: the image's size in their unit. Places are then parts of the image.
+
+    Coordinates up to 1 are such parts already. Otherwise they are pixels, and since images are squashed to one size,
+    only images that all have the same size can be mapped back.
+    """
+    train = sources["train"]
+    count = {"boxes": 4, "points": 2}.get(kind)
+    if train.input_kind != "image" or count is None:
+        return None
+    largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
+    if largest <= 1:
+        return [1.0] * count
+    sizes = {}
+    for records in sources.values():
+        for line, file in zip(records.lines, records.inputs):
+            sizes.setdefault(image_size(root / file), (records, line))
+    if len(sizes) > 1:
+        (first, _), (second, (records, line)) = list(sizes.items())[:2]
+        raise records.fail(
+            line,
+            f"the image is {second[0]}×{second[1]}, others are {first[0]}×{first[1]}: with images of several sizes, "
+            "give coordinates as parts of the image, from 0 to 1",
+        )
+    return [float(v) for v in next(iter(sizes))] * (count // 2)
+
+
+def _inputs(root: Path, sources: dict[str, Records], size: int):
+    """The inputs of each file, and how numbers among them were brought to their training range."""
+    kind = sources["train"].input_kind
+    result: dict[str, np.ndarray | Rows] = {}
+    if kind == "image":
+        for name, records in sources.items():
+            label = f"folder-{name}-{fingerprint([], str(root.resolve()))[:8]}"
+            result[name] = image_cache(label, [root / file for file in records.inputs], size)
+        return result, None, None
+    width = sources["train"].input_width or 0
+    if width == 0:
+        raise ValueError(f"{sources['train'].path}: every input is empty")
+    rows = [np.array(x, np.float64).reshape(-1, width) for x in sources["train"].inputs]
+    low, high = np.concatenate(rows).min(0), np.concatenate(rows).max(0)
+    scale = np.where(high > low, high - low, 1.0)
+    for name, records in sources.items():
+        arrays = [(np.array(x, np.float64).reshape(-1, width) - low) / scale for x in records.inputs]
+        result[name] = np.concatenate(arrays).astype(np.float32) if kind == "vector" else Rows.of(arrays, width)
+    return result, tuple(low.tolist()), tuple(scale.tolist())

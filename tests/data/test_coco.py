@@ -1,0 +1,158 @@
+"""COCO annotation files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from setpredict.data.coco import coco
+
+
+def content() -> dict:
+    return {
+        "images": [
+            {"id": 10, "file_name": "a.png", "width": 40, "height": 20},
+            {"id": 11, "file_name": "sub/b.png", "width": 10, "height": 10},
+            {"id": 12, "file_name": "c.png", "width": 10, "height": 10},
+        ],
+        "annotations": [
+            {"id": 1, "image_id": 10, "category_id": 7, "bbox": [4, 2, 20, 10]},
+            {"id": 2, "image_id": 11, "category_id": 3, "bbox": [0, 0, 10, 10]},
+            {"id": 3, "image_id": 10, "category_id": 3, "bbox": [36, 0, 8, 5], "iscrowd": 0},
+            {"id": 4, "image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": 1},
+        ],
+        "categories": [{"id": 3, "name": "cat"}, {"id": 7, "name": "dog"}],
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    images = tmp_path / "train2017"
+    (images / "sub").mkdir(parents=True)
+    for name, size in (("a.png", (40, 20)), ("sub/b.png", (10, 10)), ("c.png", (10, 10))):
+        Image.new("RGB", size).save(images / name)
+    (tmp_path / "annotations").mkdir()
+    return tmp_path
+
+
+def write(root: Path, change=None, name: str = "instances_train2017.json") -> Path:
+    made = content()
+    if change:
+        change(made)
+    path = root / "annotations" / name
+    path.write_text(json.dumps(made))
+    return path
+
+
+def test_boxes_and_categories(root: Path):
+    task = coco(write(root), size=16, val=0.0)
+    assert (task.kind, task.features, task.max_size, len(task.train)) == ("boxes", 6, 2, 3)
+    assert task.categories == {"category": ("cat", "dog")}
+    assert task.feature_names == ("left", "top", "right", "bottom", "category cat", "category dog")
+    batch = task.train.batch(np.arange(3), 0)
+    assert isinstance(batch.input, torch.Tensor)
+    assert batch.input.shape == (3, 3, 16, 16)
+    a, b, c = batch.target.to_list()
+    assert a.tolist() == [pytest.approx([0.1, 0.1, 0.6, 0.6, 0, 1]), pytest.approx([0.9, 0, 1, 0.25, 1, 0])]
+    assert b.tolist() == [[0, 0, 1, 1, 1, 0]]
+    assert len(c) == 0  # an image without boxes stays
+    assert task.describe(a[0]) == "(0.10, 0.10, 0.60, 0.60) dog"
+
+
+def test_agrees_with_pycocotools(root: Path, capsys):
+    from pycocotools.coco import COCO
+
+    def say_crowd(made):
+        for annotation in made["annotations"]:
+            annotation.setdefault("iscrowd", 0)
+
+    path = write(root, say_crowd)
+    oracle = COCO(str(path))
+    task = coco(path, size=8, val=0.0)
+    for image, boxes in zip(oracle.loadImgs(oracle.getImgIds()), task.train.batch(np.arange(3), 0).target.to_list()):
+        theirs = oracle.loadAnns(oracle.getAnnIds([image["id"]], iscrowd=False))
+        assert len(theirs) == len(boxes)
+        for annotation, box in zip(theirs, boxes):
+            x, y, w, h = annotation["bbox"]
+            size = np.array([image["width"], image["height"]] * 2)
+            assert box[:4].numpy() * size == pytest.approx(np.clip([x, y, x + w, y + h], 0, size), abs=1e-4)
+            name = task.categories["category"][int(box[4:].argmax())]
+            assert oracle.loadCats([annotation["category_id"]])[0]["name"] == name
+
+
+def test_one_category_needs_no_one_hot_and_a_test_file_is_the_test_split(root: Path):
+    def one(made):
+        made["categories"] = made["categories"][:1]
+        for annotation in made["annotations"]:
+            annotation["category_id"] = 3
+
+    def fewer(made):
+        one(made)
+        made["images"] = made["images"][:1]
+        made["annotations"] = made["annotations"][:1]
+
+    test = write(root, fewer, "instances_val2017.json")
+    task = coco(write(root, one), test, size=8, val=0.34, test_images=root / "train2017")
+    assert (task.features, task.groups) == (4, {})
+    assert (len(task.train), len(task.val), len(task.test)) == (2, 1, 1)
+    with pytest.raises(ValueError, match="its categories are not those of the training file"):
+        coco(write(root), test, size=8, test_images=root / "train2017")
+
+
+def test_too_many_boxes_and_missing_images(root: Path):
+    path = write(root)
+    with pytest.warns(UserWarning, match="1 of 3 images of .* are skipped: more than 1 boxes"):
+        task = coco(path, size=8, max_size=1, val=0.0)
+    assert (len(task.train), task.max_size) == (2, 1)
+    (root / "train2017" / "sub" / "b.png").unlink()
+    with pytest.warns(
+        UserWarning, match=r"1 of 3 images of instances_train2017.json are skipped: their image is not in"
+    ):
+        assert len(coco(path, size=8, val=0.0).train) == 2
+
+
+def set_value(where: str, index: int, name: str, value):
+    def change(made):
+        made[where][index][name] = value
+
+    return change
+
+
+def drop(where: str, index: int, name: str):
+    def change(made):
+        del made[where][index][name]
+
+    return change
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (set_value("annotations", 1, "image_id", 99), "annotations 1: image_id 99 is not among the images"),
+    (set_value("annotations", 0, "category_id", 5), "annotations 0: category_id 5 is not among the categories"),
+    (set_value("annotations", 2, "bbox", [1, 2, 3]), r"annotations 2: bbox must be \[x, y, width, .* got \[1, 2, 3\]"),
+    (set_value("annotations", 2, "bbox", [1, 2, -3, 4]), r"annotations 2: bbox must be"),
+    (set_value("images", 1, "width", 0), r"images 1: width and height must be positive, got \[0, 10\]"),
+    (drop("annotations", 1, "bbox"), "annotations 1: field 'bbox' is missing"),
+    (drop("images", 0, "file_name"), "images 0: field 'file_name' is missing"),
+    (drop("categories", 0, "name"), "categories 0: field 'name' is missing"),
+    (lambda made: made["annotations"].append("x"), "annotations 4: field 'image_id' is missing"),
+    (lambda made: made.pop("images"), "has no list 'images': not a COCO annotation file"),
+    (lambda made: made["categories"].clear(), "has no categories"),
+])  # fmt: skip
+def test_bad_files(root: Path, change, message: str):
+    path = write(root, change)
+    with pytest.raises(ValueError, match=message) as error:
+        coco(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_truncated_and_missing(root: Path):
+    path = write(root)
+    path.write_text(path.read_text()[:-9])
+    with pytest.raises(ValueError, match=r"instances_train2017.json is not whole JSON"):
+        coco(path)
+    with pytest.raises(FileNotFoundError, match=r"annotation file .*no.json is missing"):
+        coco(root / "no.json")

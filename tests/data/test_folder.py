@@ -1,0 +1,172 @@
+"""Your own data: jsonl folders, good and bad."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from setpredict.data.folder import folder
+from setpredict.sets import Sets
+
+
+def write(root: Path, name: str, records: list) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+    (root / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return root
+
+
+VECTORS = [
+    {"input": [1, 20], "set": [[0, 100], [10, 300]]},
+    {"input": [3, 10], "set": [[5, 200]]},
+    {"input": [2, 10], "set": []},
+]
+
+
+def test_vectors_to_points(tmp_path: Path):
+    root = write(tmp_path, "train", VECTORS)
+    write(root, "val", [{"input": [1, 10], "set": [[20, 100]]}])
+    write(root, "test", [{"input": [0, 0], "set": [[0, 0]] * 5}])
+    task = folder(root)
+    assert (task.input_kind, task.input_size, task.kind) == ("vector", 2, "points")
+    assert (task.max_size, task.features, task.variable) == (5, 2, True)
+    batch = task.train.batch(np.arange(3), 0)
+    assert isinstance(batch.input, torch.Tensor)
+    assert batch.input.tolist() == [[0, 1], [1, 0], [0.5, 0]]  # inputs in the training range, too
+    assert [s.tolist() for s in batch.target.to_list()] == [[[0, 0], [1, 1]], [[0.5, 0.5]], []]
+    assert task.denormalise(batch.target.to_list()[0]).tolist() == [[0, 100], [10, 300]]
+    (outside,) = task.val.batch(np.arange(1), 0).target.to_list()  # beyond the training range is allowed
+    assert outside.tolist() == [[2, 0]]
+    mine = task.normalise_input(torch.tensor([[1.0, 20.0]]))
+    assert isinstance(mine, torch.Tensor)
+    assert mine.tolist() == [[0, 1]]
+
+
+def test_sets_to_sets_with_categories(tmp_path: Path):
+    write(tmp_path, "train", [
+        {"input": [[1.0], [2.0]], "set": [[1.5, "cat", 7], [0.5, "dog", 7]]},
+        {"input": [[3.0]], "set": [[1.0, "cat", 7]]},
+    ])  # fmt: skip
+    write(tmp_path, "val", [{"input": [], "set": [[1.0, "dog", 7]]}])
+    (tmp_path / "task.json").write_text(json.dumps({"features": ["age", "animal", "legs"], "kind": "vectors"}))
+    task = folder(tmp_path)
+    assert task.feature_names == ("age", "animal cat", "animal dog", "legs")
+    assert task.groups == {"animal": (1, 3)}
+    assert task.categories == {"animal": ("cat", "dog")}
+    batch = task.train.batch(np.arange(2), 0)
+    assert isinstance(batch.input, Sets)
+    assert [s.tolist() for s in batch.input.to_list()] == [[[0.0], [0.5]], [[1.0]]]
+    assert batch.target.to_list()[0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
+    assert task.describe(torch.tensor([1.0, 0.2, 0.7, 0.0])) == "(1.50, 7.00) dog"
+    raw = task.normalise_input(Sets.from_list([[[1.0], [2.0]], [[3.0]]]))
+    assert isinstance(raw, Sets)
+    assert torch.equal(raw.elements, batch.input.elements)
+    empty = task.val.batch(np.arange(1), 0).input
+    assert isinstance(empty, Sets)
+    assert empty.sizes.tolist() == [0]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    for i in range(4):
+        Image.new("RGB", (40, 20), (60 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    records = [{"input": f"{i}.png", "set": [[4, 2, 36, 12 + i, "cat" if i % 2 else "dog"]]} for i in range(4)]
+    return write(tmp_path, "train", records)
+
+
+def test_images_to_boxes_in_pixels(pictures: Path):
+    task = folder(pictures, size=16, val=0.25)
+    assert (task.input_kind, task.input_size, task.kind, task.features) == ("image", 16, "boxes", 6)
+    assert (len(task.train), len(task.val)) == (3, 1)
+    assert task.test is task.val
+    for split in ("train", "val"):
+        for batch in task.loader(split, 1):
+            (box,) = batch.target.to_list()[0]
+            i = round(float(task.denormalise(box)[3])) - 12
+            assert box[:4].tolist() == pytest.approx([0.1, 0.1, 0.9, (12 + i) / 20])
+            assert isinstance(batch.input, torch.Tensor)
+            assert batch.input[0, 0].mean() == pytest.approx(60 * i / 255)
+
+
+def test_pixels_need_images_of_one_size(pictures: Path):
+    Image.new("RGB", (30, 20)).save(pictures / "2.png")
+    with pytest.raises(ValueError, match=r"train.jsonl, line 3: the image is 30×20, others are 40×20: .*from 0 to 1"):
+        folder(pictures)
+    write(pictures, "train", [{"input": f"{i}.png", "set": [[0.1, 0.1, 0.5, 0.6]]} for i in range(4)])
+    task = folder(pictures, size=8)
+    assert task.train.batch(np.array([0]), 0).target.to_list()[0][0].tolist() == pytest.approx([0.1, 0.1, 0.5, 0.6])
+
+
+GOOD = {"input": [1, 2], "set": [[1, 2]]}
+
+
+@pytest.mark.parametrize(("bad", "message"), [
+    ('{"input": [1, 2], "set": [[1,', r"train.jsonl, line 2: not whole JSON: .* at column 30"),
+    ([1], r"line 2: expected \{\"input\": …, \"set\": …\}, got \[1\]"),
+    ({"input": [1, 2]}, "line 2: field 'set' is missing"),
+    ({"set": [[1, 2]]}, "line 2: field 'input' is missing"),
+    ({"input": 5, "set": [[1, 2]]}, "line 2: input is 5, expected an image file, a list of numbers or"),
+    ({"input": "a.png", "set": [[1, 2]]}, "line 2: input is an image, but inputs before it are vectors"),
+    ({"input": [1, 2, 3], "set": [[1, 2]]}, "line 2: input has 3 numbers, but those before it 2"),
+    ({"input": [1, "x"], "set": [[1, 2]]}, r"line 2: input holds \[1, \"x\"\], expected finite numbers"),
+    ('{"input": [1, NaN], "set": [[1, 2]]}', r"line 2: input holds \[1, NaN\], expected finite numbers"),
+    ({"input": [1, 2], "set": 3}, "line 2: set is 3, expected a list of elements"),
+    ({"input": [1, 2], "set": [3]}, "line 2: element 0 is 3, expected a list of features"),
+    ({"input": [1, 2], "set": [[1, 2], [1]]}, "line 2: element 1 has 1 features, but those before it 2"),
+    ({"input": [1, 2], "set": [[1, None]]}, "line 2: element 0, feature 1 is null, expected a finite number or a"),
+    ({"input": [1, 2], "set": [[1, "red"]]}, 'line 2: element 0, feature 1 is "red", but a number before it'),
+    ('{"input": [1, 2], "set": [[1, Infinity]]}', "line 2: element 0, feature 1 is Infinity, expected a finite"),
+])  # fmt: skip
+def test_an_error_names_file_line_and_reason(tmp_path: Path, bad, message: str):
+    write(tmp_path, "train", [GOOD, bad])
+    with pytest.raises(ValueError, match=message) as error:
+        folder(tmp_path)
+    assert "\n" not in str(error.value)
+    assert str(tmp_path / "train.jsonl") in str(error.value)
+
+
+def test_other_files_must_have_the_same_form(tmp_path: Path):
+    write(tmp_path, "train", [{"input": [1, 2], "set": [[1, "a"]]}])
+    write(tmp_path, "val", [{"input": [1, 2, 3], "set": [[1, "a"]]}])
+    with pytest.raises(ValueError, match=r"val.jsonl, line 1: input has 3 numbers, but those before it 2"):
+        folder(tmp_path)
+    write(tmp_path, "val", [{"input": [1, 2], "set": [[1, "b"]]}])
+    with pytest.raises(ValueError, match=r"val.jsonl, line 1: x1 'b' is not among the training data's: a"):
+        folder(tmp_path)
+
+
+def test_missing_and_empty_files(tmp_path: Path, pictures: Path):
+    with pytest.raises(FileNotFoundError, match=r"train.jsonl is missing"):
+        folder(tmp_path / "nothing")
+    (pictures / "1.png").unlink()
+    with pytest.raises(ValueError, match=r"train.jsonl, line 2: image 1.png is missing in"):
+        folder(pictures)
+    root = write(tmp_path / "e", "train", [""])
+    with pytest.raises(ValueError, match=r"train.jsonl has no samples"):
+        folder(root)
+    write(root, "train", [{"input": [1], "set": []}])
+    with pytest.raises(ValueError, match="every set is empty, so an element's features cannot be seen"):
+        folder(root)
+    (root / "train.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"train.jsonl is not a text file"):
+        folder(root)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ("{", "task.json is not whole JSON"),
+    ("[]", "task.json: expected"),
+    ('{"name": 1}', "unknown field 'name'; expected features or kind"),
+    ('{"kind": "cubes"}', "kind must be one of points, polygons, boxes, states, vectors, got 'cubes'"),
+    ('{"features": ["a"]}', r"1 features are named \(a\), but elements have 2"),
+    ('{"features": ["a", "a"]}', "features must have different names, got a, a"),
+    ('{"features": "a"}', "features must be a list of names, got 'a'"),
+    ('{"kind": "boxes"}', "boxes need four numbers first"),
+])  # fmt: skip
+def test_bad_settings(tmp_path: Path, settings: str, message: str):
+    write(tmp_path, "train", [GOOD])
+    (tmp_path / "task.json").write_text(settings)
+    with pytest.raises(ValueError, match=message):
+        folder(tmp_path)
