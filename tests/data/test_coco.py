@@ -156,3 +156,19 @@ def test_truncated_and_missing(root: Path):
         coco(path)
     with pytest.raises(FileNotFoundError, match=r"annotation file .*no.json is missing"):
         coco(root / "no.json")
+
+
+def test_a_folder_laid_out_as_coco(root: Path):
+    write(root)
+    write(root, name="captions_train2017.json")
+    (root / "val2017").mkdir()
+    Image.new("RGB", (40, 20)).save(root / "val2017" / "a.png")
+
+    def one_image(made):
+        made["images"], made["annotations"] = made["images"][:1], made["annotations"][:1]
+
+    write(root, one_image, "instances_val2017.json")
+    task = coco(root, size=8, val=0.0)
+    assert (task.name, len(task.train), len(task.test)) == ("instances_train2017", 3, 1)
+    with pytest.raises(FileNotFoundError, match=r"no annotations/\*train\*.json in"):
+        coco(root / "train2017")

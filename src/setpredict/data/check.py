@@ -55,19 +55,16 @@ def open_path(path: Path) -> SetTask:
         raise FileNotFoundError(f"{path} does not exist")
     if path.is_file():
         if path.suffix == ".json":
-            return load("coco", train=path)
+            return load("coco", folder=path)
         raise ValueError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
     if (path / "train.jsonl").exists():
-        return load("folder", path=path)
+        return load("folder", folder=path)
     if (path / "scenes" / "CLEVR_train_scenes.json").exists():
         return load("clevr", folder=path)
     if any(path.glob("train-images*ubyte*")):
         return load("mnist", folder=path)
-    files = sorted((path / "annotations").glob("*.json"))
-    train = [f for f in files if "train" in f.stem]
-    if train:
-        test = [f for f in files if f.stem == train[0].stem.replace("train", "val") and f != train[0]]
-        return load("coco", train=train[0], test=test[0] if test else None)
+    if any((path / "annotations").glob("*train*.json")):
+        return load("coco", folder=path)
     raise ValueError(
         f"{path} holds no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
         "train-images-idx3-ubyte or annotations/*train*.json"

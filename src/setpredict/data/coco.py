@@ -22,7 +22,7 @@ CORNERS = ("left", "top", "right", "bottom")
 
 
 def coco(
-    train: str | os.PathLike,
+    folder: str | os.PathLike,
     test: str | os.PathLike | None = None,
     *,
     images: str | os.PathLike | None = None,
@@ -34,14 +34,17 @@ def coco(
 ) -> SetTask:
     """Boxes from COCO annotation files: (left, top, right, bottom) as parts of the image, then the category.
 
-    `train` and `test` are annotation files; without `test` the test split is the val split, a seeded part of the
-    training images. `images` defaults to where COCO keeps them: annotations/instances_train2017.json goes with the
-    folder train2017; otherwise names are looked up beside the file. Crowds are left out, images without boxes stay.
+    `folder` is laid out as COCO is (annotations/instances_train2017.json and images in train2017; the file with val
+    in its name is the test split), or it is the training annotation file itself, with `test` another one. Without a
+    test file the test split is the val split, a seeded part of the training images. Where the images are not in
+    COCO's place or beside the annotation file, `images` says where. Crowds are left out, images without boxes stay.
     With `max_size`, images that have more boxes are skipped.
     """
-    sources = {"train": _read(Path(train), images, None, max_size)}
+    train, beside = annotation_files(Path(folder))
+    test = Path(test) if test is not None else beside
+    sources = {"train": _read(train, images, None, max_size)}
     if test is not None:
-        sources["test"] = _read(Path(test), test_images or images, sources["train"].categories, max_size)
+        sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
     categories = sources["train"].categories
     one_hot = len(categories) > 1
     stored = {name: (_images(name, source, size), source.rows(one_hot)) for name, source in sources.items()}
@@ -50,7 +53,7 @@ def coco(
     validation = StoredSplit(*stored["train"], aside, N)
     names = tuple(categories.values())
     return SetTask(
-        name=Path(train).stem,
+        name=train.stem,
         input_kind="image",
         input_size=size,
         max_size=N,
@@ -64,6 +67,20 @@ def coco(
         groups={"category": (4, 4 + len(names))} if one_hot else {},
         categories={"category": names} if one_hot else {},
     )
+
+
+def annotation_files(path: Path) -> tuple[Path, Path | None]:
+    """The training annotation file at a path, and the one for tests if it lies beside it."""
+    if not path.is_dir():
+        return path, None
+    files = sorted((path / "annotations").glob("*.json"))
+    train = [f for f in files if "train" in f.stem]
+    if not train:
+        raise FileNotFoundError(f"no annotations/*train*.json in {path}")
+    # COCO's own folder has captions and key points, too.
+    chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
+    test = chosen.with_name(chosen.name.replace("train", "val"))
+    return chosen, test if test.is_file() else None
 
 
 @dataclass(eq=False)

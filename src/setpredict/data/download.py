@@ -17,7 +17,7 @@ BLOCK = 1 << 16
 
 
 def download(
-    urls: Sequence[str], path: Path, md5: str, *, tries: int = 4, wait: float = 1.0, timeout: float = 20.0
+    urls: Sequence[str], path: Path, md5: str, *, tries: int = 3, wait: float = 1.0, timeout: float = 15.0
 ) -> None:
     """Fetch the first of `urls` that gives a file with this MD5 to `path`; a partial file is gone on with."""
     with only_one_builder(path):

@@ -22,7 +22,7 @@ Kind = Literal["points", "polygons", "boxes", "states", "vectors"]
 KINDS: tuple[Kind, ...] = ("points", "polygons", "boxes", "states", "vectors")
 
 
-def folder(path: str | os.PathLike, *, size: int = 128, seed: int = 0, val: float = 0.1) -> SetTask:
+def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: float = 0.1) -> SetTask:
     """The task in a folder of jsonl files; sizes, dimensions and ranges are inferred and checked.
 
     An input is an image file (relative to the folder), a list of numbers, or a list of such lists (a set). Elements
@@ -31,7 +31,7 @@ def folder(path: str | os.PathLike, *, size: int = 128, seed: int = 0, val: floa
     "points", "boxes", "states" or "vectors"}. Images are squashed to size × size; boxes (left, top, right, bottom)
     and points in them are in pixels or parts of the image.
     """
-    root = Path(path).expanduser()
+    root = Path(folder).expanduser()
     if not (root / "train.jsonl").is_file():
         raise FileNotFoundError(f"{root / 'train.jsonl'} is missing")
     settings = _settings(root)

@@ -108,8 +108,10 @@ def _file(split: str, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         download([f"{mirror}{path.name}" for mirror in MIRRORS], path, md5)
-    except PermissionError:
-        raise FileNotFoundError(f"{path} is missing and {folder} cannot be written to") from None
+    except ConnectionError:
+        raise
+    except OSError as error:
+        raise FileNotFoundError(f"{path} is missing and cannot be put there: {error.strerror}") from None
     return path
 
 
