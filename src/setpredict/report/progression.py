@@ -1,19 +1,16 @@
-"""Pictures of sets taking shape: one row a sample, one column a step."""
+"""Pictures of point sets taking shape, without a data set around them: one row a sample, one column a step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from setpredict.files import atomic
+from setpredict.report.drawing import draw_points
 from setpredict.sets import Prediction, Sets
-
-COLOURS = "viridis"  # ordered by lightness: readable in print and for colour-blind readers
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -23,21 +20,6 @@ def save(figure: Figure, path: str | Path) -> Path:
     with atomic(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip("."), dpi=150, bbox_inches="tight")
     return path
-
-
-def draw_points(axes: Axes, sets: Sets, sample: int, title: str = "", others: Sets | None = None) -> None:
-    """One set of points, coloured by mask (dark: absent, light: present); `others` as faint rings behind."""
-    if others is not None:
-        ring = others[sample].to_list()[0].cpu().numpy()
-        axes.scatter(ring[:, 0], ring[:, 1], s=42, facecolors="none", edgecolors="#bbbbbb", linewidths=1)
-    points = sets.elements[sample].detach().cpu().numpy()
-    mask = np.clip(sets.mask[sample].detach().float().cpu().numpy(), 0, 1)
-    shown = mask > 0.02
-    axes.scatter(
-        points[shown, 0], points[shown, 1], c=1 - mask[shown], s=16, cmap=COLOURS, vmin=0, vmax=1, linewidths=0
-    )
-    axes.set(xlim=(-0.1, 1.1), ylim=(-0.1, 1.1), xticks=[], yticks=[], aspect="equal")
-    axes.set_title(title, fontsize=9)
 
 
 def progression(
