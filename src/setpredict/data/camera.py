@@ -44,7 +44,7 @@ PIXEL_ERROR = 0.3
 DEPTH_ERROR = 1e-3
 
 
-def recover_cameras(coords: np.ndarray, pixels: np.ndarray, offsets: np.ndarray, steps: int = 8) -> np.ndarray:
+def recover_cameras(coords: np.ndarray, pixels: np.ndarray, offsets: np.ndarray, steps: int = 4) -> np.ndarray:
     """Where each scene's camera stood, (S, 3): least squares on pixels and depths, by Gauss-Newton for all at once.
 
     A scene without objects gets the usual place.
@@ -61,9 +61,14 @@ def recover_cameras(coords: np.ndarray, pixels: np.ndarray, offsets: np.ndarray,
             nudge[axis] = 1e-5
             ahead, behind = project(coords, places[scene] + nudge), project(coords, places[scene] - nudge)
             slope[:, :, axis] = (ahead - behind) / 2e-5 * weight
-        normal = np.tile(np.eye(3) * 1e-6, (S, 1, 1))
-        np.add.at(normal, scene, np.einsum("mri,mrj->mij", slope, slope))
-        side = np.zeros((S, 3))
-        np.add.at(side, scene, np.einsum("mri,mr->mi", slope, residual))
+        normal = _sums(scene, np.einsum("mri,mrj->mij", slope, slope), S) + 1e-6 * np.eye(3)
+        side = _sums(scene, np.einsum("mri,mr->mi", slope, residual), S)
         places += np.linalg.solve(normal, side[:, :, None])[:, :, 0]
     return places
+
+
+def _sums(scene: np.ndarray, values: np.ndarray, S: int) -> np.ndarray:
+    """The sums (S, …) over the objects of each scene of values (M, …)."""
+    columns = values.reshape(len(values), -1).T
+    sums = [np.bincount(scene, weights=column, minlength=S) for column in columns]
+    return np.stack(sums, axis=1).reshape(S, *values.shape[1:])

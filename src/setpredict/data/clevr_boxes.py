@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from setpredict.data.camera import FOCAL, HEIGHT, WIDTH, recover_cameras, to_camera
+from setpredict.data.camera import FOCAL, HEIGHT, WIDTH, axes, recover_cameras
 from setpredict.data.clevr_scenes import SceneTable
 from setpredict.data.clevr_state import ATTRIBUTES, RADIUS, ROUNDING
 
@@ -56,7 +56,8 @@ def exact_boxes(table: SceneTable, cameras: np.ndarray | None = None) -> np.ndar
         for which in np.array_split(everyone, len(everyone) // CHUNK + 1):
             # Every shape is the hull of spheres (the rounding of its edges) around the points of a frame.
             points, rounding = frame(radius[which], table.rotation[which])  # (m, P, 3), (m,)
-            centres = to_camera(table.coords[which][:, None] + points, place[which][:, None])
+            points += (table.coords[which] - place[which])[:, None]
+            centres = points @ axes(place[which]).swapaxes(1, 2)  # (m, P, 3), in the camera's frame
             boxes[which] = _outline(centres, rounding[:, None])
     boxes = boxes * FOCAL + (WIDTH / 2, HEIGHT / 2, WIDTH / 2, HEIGHT / 2)
     return np.clip(boxes / (WIDTH, HEIGHT, WIDTH, HEIGHT), 0, 1)
@@ -90,9 +91,11 @@ def _rims(radius: np.ndarray, rotation: np.ndarray) -> tuple[np.ndarray, np.ndar
 def _outline(centres: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """The extent (m, 4), at unit focal length, of spheres around points (m, P, 3) of the camera's frame.
 
-    Planes through the camera touch a sphere at the angle to its centre plus and minus half its apparent angle.
+    The two planes through the camera that touch a sphere of radius r at across x and depth z have the slopes
+    (x z ± r √(x² + z² − r²)) / (z² − r²).
     """
     across, depth = centres[..., :2] * (1, -1), centres[..., 2:]  # (m, P, 2), (m, P, 1)
-    middle = np.arctan2(across, depth)
-    half = np.arcsin(radius[..., None] / np.hypot(across, depth))
-    return np.concatenate([np.tan(middle - half).min(axis=1), np.tan(middle + half).max(axis=1)], axis=1)
+    r = radius[..., None]
+    middle, root = across * depth, r * np.sqrt(across**2 + depth**2 - r**2)
+    below = depth**2 - r**2
+    return np.concatenate([((middle - root) / below).min(axis=1), ((middle + root) / below).max(axis=1)], axis=1)

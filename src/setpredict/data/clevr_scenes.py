@@ -11,6 +11,7 @@ import numpy as np
 
 from setpredict.data.clevr_state import ATTRIBUTES
 from setpredict.data.places import cache_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.progress import track
 
 
 @dataclass(eq=False)
@@ -72,7 +73,7 @@ def parse_scenes(path: Path) -> SceneTable:
     if not isinstance(scenes, list):
         raise ValueError(f"{path} has no list 'scenes'")
     offsets, coords, pixels, rotation, attributes, right, image = [0], [], [], [], [], [], []
-    for i, scene in enumerate(scenes):
+    for i, scene in enumerate(track(scenes, f"Reading {path.name}")):
         where = f"{path}, scene {i}"
         image.append(str(_field(scene, "image_filename", where)))
         directions = _field(scene, "directions", where)

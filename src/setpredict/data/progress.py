@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -26,3 +27,12 @@ def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
     ) as bar:
         task = bar.add_task(what, total=total, completed=done)
         yield lambda more: bar.advance(task, more)
+
+
+def track(items: Sequence[Any], what: str, every: int = 256) -> Iterator[Any]:
+    """The items, with a bar that moves as they are taken."""
+    with progress(what, len(items)) as advance:
+        for i, item in enumerate(items):
+            yield item
+            if i % every == every - 1:
+                advance(every)
