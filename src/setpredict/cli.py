@@ -74,6 +74,10 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     train_run(experiment, folder, resume=options.resume is not None, init_from=options.init_from, console=console)
     if (folder / "done.json").is_file():
         evaluate_run(folder, console=console)
+        if int(os.environ.get("RANK", "0")) == 0:
+            from setpredict.report.page import report_after_training
+
+            report_after_training(folder, console)
 
 
 def evaluate(
@@ -174,6 +178,71 @@ def check(path: Positional[Path]) -> None:
     look(path)
 
 
+def plot(
+    run: Positional[Path],
+    samples: tuple[int, ...] = (0, 1, 2, 3),
+    steps: tuple[int, ...] = (),
+    baseline: Path | None = None,
+    split: Literal["test", "val", "train"] = "test",
+    out: Path | None = None,
+) -> None:
+    """Figures of a run: samples step by step, objects in words, losses against the step; PNG and PDF.
+
+    Args:
+        run: The run's folder.
+        samples: Which samples of the split.
+        steps: Which inner steps, such as 0 1 2 5 10 20; more than were trained is fine (none: a few up to T).
+        baseline: Another run on the same data whose answers stand beside.
+        split: Where the samples come from.
+        out: The folder for the figures (None: RUN/plots).
+    """
+    from rich.console import Console
+
+    from setpredict.report.plot import plot_run
+
+    if not samples:
+        raise ValueError("--samples needs at least one number")
+    plot_run(run, samples, steps, baseline, split, out, Console())
+
+
+def report(runs: Positional[tuple[Path, ...]], out: Path | None = None) -> None:
+    """Write RUN/report.html, one self-contained page; several runs also give a comparison.
+
+    Args:
+        runs: The runs' folders.
+        out: Where the comparison goes (None: comparison.html beside the first run).
+    """
+    from rich.console import Console
+
+    from setpredict.report.page import write_reports
+
+    if not runs:
+        raise ValueError("report needs at least one run")
+    write_reports(runs, out, Console())
+
+
+def serve(
+    run: tuple[Path, ...] = (),
+    host: str = "127.0.0.1",
+    port: int = 8000,
+) -> None:
+    """Open a web page on which sets take shape: digits, points, polygons, scenes, and your own runs.
+
+    Args:
+        run: Folders of your own trained runs, to look at their validation samples.
+        host: The address to listen on; the default is reachable from this machine only.
+        port: 0 takes any free one.
+    """
+    try:
+        from setpredict.web.server import serve as start
+    except ModuleNotFoundError as e:
+        raise ValueError(f"the web page needs {e.name}: pip install 'setpredict[web]'") from None
+
+    if not 0 <= port <= 65535:
+        raise ValueError(f"--port must be from 0 to 65535, got {port}")
+    start(run, host, port)
+
+
 def demo(
     task: Literal["points", "polygons"] = "points",
     seconds: float = 33.0,
@@ -209,6 +278,9 @@ COMMANDS = {
     "scenes": scenes,
     "data check": check,
     "demo": demo,
+    "plot": plot,
+    "report": report,
+    "serve": serve,
 }
 
 

@@ -106,10 +106,10 @@ def draw_boxes(axes: Axes, sets: Sets, target: Sets, sample: int, image: np.ndar
         if score <= 0.1:
             continue
         left, top, other, bottom = box * (width, height, width, height)
-        style = {"edgecolor": RIGHT if good else WRONG, "linestyle": "-" if good else "--"}
-        axes.add_patch(
-            Rectangle((left, top), other - left, bottom - top, fill=False, alpha=float(score), linewidth=1.2, **style)
-        )
+        colour, line = (RIGHT, "-") if good else (WRONG, "--")
+        frame = Rectangle((left, top), other - left, bottom - top, fill=False, edgecolor=colour, linestyle=line)
+        frame.set(alpha=float(score), linewidth=1.2)
+        axes.add_patch(frame)
     axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
 
 
@@ -125,8 +125,9 @@ def draw_objects(axes: Axes, task: SetTask, predicted: Sets | None, target: Sets
     for line, row in enumerate(rows, start=1):
         y = 1 - (line + 0.5) / lines
         for x, cell in zip(left, row.cells):
-            style = {"color": WRONG, "weight": "bold"} if cell.wrong else {"color": INK}
-            axes.text(x, y, cell.text, fontsize=5.5, va="center", alpha=_alpha(row), transform=axes.transAxes, **style)
+            written = axes.text(x, y, cell.text, fontsize=5.5, va="center", transform=axes.transAxes)
+            written.set(color=WRONG if cell.wrong else INK, weight="bold" if cell.wrong else "normal")
+            written.set_alpha(_alpha(row))
     axes.set_axis_off()
 
 

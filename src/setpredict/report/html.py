@@ -1,0 +1,82 @@
+"""The parts of a page that needs nothing but itself: figures as data, tables, sections, one style."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fbfaf7; --ink: #23231f; --soft: #6c6b64; --line: #dedbd2; --card: #fff; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #171816; --ink: #e8e6df; --soft: #a09e95; --line: #34352f; --card: #20211e; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 66rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; }
+h2 { font-size: 1.15rem; margin: 2.6rem 0 .6rem; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
+p { max-width: 44rem; } .soft, caption, figcaption { color: var(--soft); font-size: .9rem; }
+figure { margin: 0 0 1rem; } figcaption { margin-top: .3rem; }
+img { max-width: 100%; height: auto; display: block; background: #fff; border: 1px solid var(--line);
+  border-radius: 8px; padding: .5rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; background: var(--card); }
+caption { text-align: left; padding: .3rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
+td.number, th.number { text-align: right; } td.heat { text-align: center; min-width: 2.6rem; }
+td[title=wrong] { color: #c1121f !important; }
+@media (prefers-color-scheme: dark) { td[title=wrong] { color: #ff8a8f !important; } }
+details { margin: .6rem 0; } summary { cursor: pointer; }
+"""
+
+
+def page(title: str, body: Sequence[str]) -> str:
+    """A whole document."""
+    return (
+        "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n<link rel='icon' href='data:,'>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def figure(drawn: Figure, words: str) -> str:
+    """A figure inside the page; `words` say what is to be seen, also to those who cannot see it."""
+    FigureCanvasAgg(drawn)
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return (
+        f"<figure><img alt='{escape(words, quote=True)}' src='data:image/png;base64,{data}'>"
+        f"<figcaption>{escape(words)}</figcaption></figure>"
+    )
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", first_left: int = 1) -> str:
+    """Plain cells; the first `first_left` columns hold words, the others numbers."""
+
+    def cell(tag: str, at: int, text: str) -> str:
+        kind = "" if at < first_left else " class='number'"
+        scope = " scope='col'" if tag == "th" else ""
+        return f"<{tag}{scope}{kind}>{escape(text)}</{tag}>"
+
+    head = "".join(cell("th", i, h) for i, h in enumerate(heads))
+    body = "".join("<tr>" + "".join(cell("td", i, c) for i, c in enumerate(row)) + "</tr>" for row in rows)
+    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<div class='wide'><table>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def section(title: str, *parts: str) -> str:
+    body = "\n".join(part for part in parts if part)
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>" if body else ""
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
