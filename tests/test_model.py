@@ -164,7 +164,7 @@ def test_missing_and_broken_files_are_named(tmp_path):
     with pytest.raises(ConfigError, match="not a readable safetensors file"):
         SetPredictor.from_pretrained(tmp_path)
     weights.unlink()
-    with pytest.raises(FileNotFoundError, match="model.safetensors is not there"):
+    with pytest.raises(FileNotFoundError, match=r"model.safetensors is not there"):
         SetPredictor.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ConfigError, match="not valid JSON"):
@@ -232,7 +232,7 @@ def test_an_encoder_of_ones_own(tmp_path):
 
 
 def test_impossible_combinations_are_refused():
-    with pytest.raises(ConfigError, match="encoder.mask 'filter'"):
+    with pytest.raises(ConfigError, match=r"encoder.mask 'filter'"):
         SetPredictor.from_config(ModelConfig(5, 2, encoder=EncoderConfig(mask="filter")))
-    with pytest.raises(ConfigError, match="set input.shared to false"):
+    with pytest.raises(ConfigError, match=r"set input.shared to false"):
         SetPredictor.from_config(ModelConfig(5, 2, input=InputConfig("set", 3)))

@@ -163,6 +163,8 @@ class TrainConfig:
     """Optimiser steps between checkpoints; one is also written at each validation and at the end."""
     log_every: int = 50
     """Optimiser steps between lines of the log."""
+    pictures: bool = True
+    """Draw some predictions after each validation."""
     on_divergence: Literal["stop", "rollback"] = "stop"
     """When loss or gradient is not finite: stop, or go back to the last checkpoint with half the learning rate."""
     seed: int = 0

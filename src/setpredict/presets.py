@@ -50,6 +50,8 @@ class DataConfig:
     """scenes: how many objects."""
     train: int | None = None
     """Samples in an epoch (None: all there are; multisets, polygons and scenes are endless)."""
+    val: int | None = None
+    """Samples to validate on (None: all that are set aside)."""
     test: int | None = None
     """Samples to test on (None: all there are)."""
     seed: int = 0
@@ -81,7 +83,7 @@ def make_task(data: DataConfig) -> SetTask:
     """Load or generate the data set of a configuration."""
     from setpredict.data import load
 
-    counts = {k: v for k, v in (("train", data.train), ("test", data.test)) if v is not None}
+    counts = {name: getattr(data, name) for name in ("train", "val", "test") if getattr(data, name) is not None}
     match data.name:
         case "multisets":
             shape = {"n": data.points, "dim": data.dim, "duplicates": data.duplicates, "variable": data.variable}

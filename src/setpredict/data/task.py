@@ -116,13 +116,9 @@ class SetTask:
             raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
         return getattr(self, name)
 
-    def limited(self, train: int | None = None, test: int | None = None) -> SetTask:
-        """The same data set with only the first so many samples to train and to test on."""
-        return replace(
-            self,
-            train=self.train if train is None else FirstOf(self.train, train),
-            test=self.test if test is None else FirstOf(self.test, test),
-        )
+    def limited(self, **counts: int) -> SetTask:
+        """The same data set with only the first so many samples of some splits: limited(train=1000, test=100)."""
+        return replace(self, **{name: FirstOf(self.split(name), count) for name, count in counts.items()})
 
     def loader(
         self,

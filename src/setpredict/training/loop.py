@@ -154,9 +154,9 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
 
 def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches: int) -> float:
     """How much of the training lies behind, by whichever limit comes first; all processes agree on it."""
-    done = [state.step * train.accumulate / max(train.epochs * batches, 1)]
+    done = [state.step * train.accumulate / (train.epochs * batches) if train.epochs > 0 else 1.0]
     if train.max_steps is not None:
-        done.append(state.step / max(train.max_steps, 1))
+        done.append(state.step / train.max_steps if train.max_steps > 0 else 1.0)
     if train.max_minutes is not None:
         seconds = state.seconds
         if fabric.world_size > 1:  # clocks differ; the first process's counts

@@ -253,7 +253,8 @@ class Run:
                 state.best_weights.save_pretrained(self.folder / "best")
                 text = json.dumps({"step": state.step, **asdict(seen)}, indent=2, ensure_ascii=False)
                 write_text(self.folder / "best" / "validation.json", text + "\n")
-            self.draw()
+            if train.pictures:
+                self.draw()
         self.fabric.barrier()
         words = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
         self.line.say(f"step {state.step}  validation: {words}{'  (best so far)' if better else ''}")

@@ -1,0 +1,155 @@
+"""The command line: help, mistakes, and the whole way from training to prediction for every preset."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from setpredict.cli import run
+
+SMALL = ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--decoder.hidden", "8", "8"]
+SHORT = [
+    "--max-steps",
+    "4",
+    "--val-every",
+    "2",
+    "--log-every",
+    "1",
+    "--batch-size",
+    "4",
+    "--no-pictures",
+    "--threads",
+    "1",
+]
+IMAGES = ["--data.size", "64", "--input.depth", "18", "--input.width", "4"]
+
+
+def cli(*words: object) -> int:
+    return run([str(w) for w in words])
+
+
+def test_help_names_every_command_and_needs_no_torch():
+    code = "import sys; from setpredict.cli import run; sys.argv=['x']\ntry: run(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, 'heavy imports'"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for command in ("train", "evaluate", "predict", "reproduce", "scenes", "data check", "demo"):
+        assert command in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train"], "which preset?"),
+        (["train", "mnits"], "no preset is called 'mnits'; there are polygons"),
+        (["train", "multisets", "--method", "gan"], "--method must be one of dspn, idspn, mlp, lstm, got 'gan'"),
+        (["train", "multisets", "--scale"], "--scale needs a value"),
+        (["train", "--resume", "nowhere"], "nowhere is not a run: there is no config.json in it"),
+        (["train", "mnist", "--resume", "nowhere"], "leave them out"),
+        (["evaluate", "nowhere"], "nowhere is not a run"),
+        (["predict", "nowhere", "[1]"], "nowhere is not a run"),
+        (["demo", "--seconds", "0"], "--seconds must be above 0"),
+        (["reproduce", "mnist", "--runs", "0"], "--runs must be at least 1"),
+        (["train", "folder"], "--data.folder is needed"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli(*words) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize(("words", "hint"), [(["--lrr", "1"], "--lr"), (["--decoder.step", "3"], "--decoder.steps")])
+def test_mistyped_options_suggest_the_right_one(words, hint, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli("train", "multisets", *words)
+    assert stopped.value.code == 2
+    assert hint in capsys.readouterr().err
+
+
+def journey(tmp_path: Path, capsys, preset: str, given: list, *words: object) -> list[dict]:
+    """Train, resume, evaluate, predict; returns what predict said as JSON."""
+    folder = tmp_path / preset
+    assert cli("train", preset, *SMALL, *SHORT, "--out", tmp_path, "--name", preset, *words) == 0
+    assert cli("train", "--resume", folder, "--max-steps", "6") == 0
+    assert cli("evaluate", folder, "--steps", "1", "3") == 0
+    rows = json.loads((folder / "evaluation-test.json").read_text())
+    assert [r["steps"] for r in rows] in ([1, 3], [None])
+    capsys.readouterr()
+    assert cli("predict", folder, *given) == 0
+    assert f"{given[0]}: " in capsys.readouterr().out
+    assert cli("predict", folder, *given, "--json", "--steps", "5", "--threshold", "-1") == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [a["input"] for a in answers] == [str(g) for g in given]
+    return answers
+
+
+@pytest.mark.parametrize("method", ["dspn", "idspn", "mlp", "lstm"])
+def test_points(method, tmp_path, capsys):
+    (tmp_path / "set.json").write_text("[[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]]")
+    np.save(tmp_path / "set.npy", np.eye(4)[:, :2])
+    given = [tmp_path / "set.json", tmp_path / "set.npy", "[[0,0],[0,1],[1,0],[1,1]]"]
+    sizes = ["--data.points", "4", "--data.train", "32", "--data.val", "8", "--data.test", "9"]
+    answers = journey(tmp_path, capsys, "multisets", given, "--method", method, *sizes)
+    assert all(np.array(a["set"]).shape == (4, 2) for a in answers)
+
+
+def test_polygons(tmp_path, capsys):
+    answers = journey(
+        tmp_path, capsys, "polygons", ["[1,0,1,0,0,0,0,0]"], "--data.train", "32", "--data.val", "8", "--data.test", "9"
+    )
+    assert np.array(answers[0]["set"]).shape == (8, 2)
+
+
+@pytest.mark.parametrize("preset", ["scenes-state", "scenes-box"])
+def test_scenes(preset, tmp_path, capsys):
+    Image.new("RGB", (480, 320), (90, 90, 90)).save(tmp_path / "a.png")
+    counts = ["--data.train", "16", "--data.val", "4", "--data.test", "5"]
+    answers = journey(tmp_path, capsys, preset, [tmp_path / "a.png"], *IMAGES, *counts)
+    assert np.array(answers[0]["set"]).shape == ((6, 18) if preset == "scenes-state" else (6, 4))
+
+
+@pytest.mark.parametrize("preset", ["clevr-state", "clevr-box"])
+def test_clevr(preset, tmp_path, capsys, real_data):
+    folder = real_data / "clevr-excerpt"
+    image = sorted((folder / "images" / "val").iterdir())[0]
+    journey(tmp_path, capsys, preset, [image], *IMAGES, "--data.folder", folder)
+    assert cli("predict", tmp_path / preset, image, "--threshold", "-1") == 0
+    words = capsys.readouterr().out
+    assert ("pixels" if preset == "clevr-box" else "metal") in words or "rubber" in words
+
+
+def test_mnist(tmp_path, capsys, real_data):
+    given = ["[[0.1, 0.2], [0.3, 0.4]]"]
+    journey(tmp_path, capsys, "mnist", given, "--data.train", "32", "--data.val", "8", "--data.test", "9")
+
+
+def test_a_folder_of_ones_own(tmp_path, capsys):
+    data = tmp_path / "data"
+    data.mkdir()
+    for name, count in (("train", 12), ("val", 5)):
+        rows = [{"input": [i / 10, 1.0, 2.0], "set": [[i * 1.0, 5.0]] * (i % 3)} for i in range(count)]
+        (data / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    journey(tmp_path, capsys, "folder", ["[0.5, 1, 2]"], "--data.folder", data)
+
+
+def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
+    sizes = ["--data.points", "4", "--data.train", "8", "--data.val", "4", "--data.test", "4"]
+    assert cli("train", "multisets", *SMALL, *SHORT, "--out", tmp_path, "--name", "run", *sizes) == 0
+    capsys.readouterr()
+    for given, message in (
+        ("[[1,2,3]]", "must be a list of elements with 2 numbers"),
+        ("[[1,", "neither a .npy or .json file nor JSON numbers"),
+        ("no.json", "no file no.json"),
+        ("[[1e999, 0]]", "not finite"),
+        ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "has 5 elements, more than max_size=4"),
+        ("[[0,0]]", "one fixed size"),
+    ):
+        assert cli("predict", tmp_path / "run", given) == 2
+        assert message in capsys.readouterr().err

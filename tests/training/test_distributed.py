@@ -1,0 +1,69 @@
+"""Two processes on one machine: the same weights, the gradients and the evaluation of one process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from distributed_check import main
+
+from setpredict.training.log import read_log
+
+HERE = Path(__file__).parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def children(parent: int) -> list[int]:
+    """The processes that this one started, from Linux's own table."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("decoder", ["dspn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("idspn", "mlp"))])
+def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
+    """Adam's first moment holds the gradients of both steps."""
+    two, one = tmp_path / "two", tmp_path / "one"
+    two.mkdir()
+    one.mkdir()
+    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(two), decoder, "4"]
+    subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
+    main(one, decoder, 8)
+    first, second, alone = (torch.load(p, weights_only=True) for p in (two / "0.pt", two / "1.pt", one / "0.pt"))
+    assert all(map(torch.equal, first["weights"], second["weights"]))
+    for a, b in zip(first["moments"], alone["moments"]):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-8)
+    assert first["metrics"] == second["metrics"]
+    for name, value in alone["metrics"].items():
+        assert first["metrics"][name] == pytest.approx(value, rel=1e-4)  # weights differ in their last bits
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the ranks in Linux's /proc")
+def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
+    small = ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]
+    often = ["--save-every", "1", "--log-every", "1", "--val-every", "100000", "--max-steps", "1000000"]
+    command = [*TORCHRUN, "-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run"]
+    job = subprocess.Popen(
+        [*command, *small, *often], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        end = time.monotonic() + 120
+        while len(read_log(tmp_path / "run" / "log.csv")) < 4:
+            assert time.monotonic() < end
+            assert job.poll() is None, job.stdout.read()  # pyright: ignore
+            time.sleep(0.2)
+        workers = subprocess.run(
+            ["pgrep", "-P", str(job.pid)], capture_output=True, text=True, check=True
+        ).stdout.split()
+        os.kill(int(workers[-1]), signal.SIGKILL)
+        job.communicate(timeout=60)
+        assert job.returncode != 0
+    finally:
+        job.kill()
+    assert torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["step"] >= 1
