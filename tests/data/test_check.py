@@ -46,6 +46,7 @@ def test_clevr_layout(tmp_path: Path):
     assert "rubber" in text
 
 
+@pytest.mark.slow
 def test_mnist(real_data: Path, tmp_path: Path):
     summary, text = run(real_data / "mnist", tmp_path)
     assert summary.counts == {"train": 57_000, "val": 3_000, "test": 10_000}

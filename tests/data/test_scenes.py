@@ -139,7 +139,7 @@ def test_killed_and_gone_on_with(tmp_path: Path):
     out = tmp_path / "out"
     code = (
         "from pathlib import Path; from setpredict.data.scenes import SceneOptions, generate;"
-        f"generate(SceneOptions(Path({str(out)!r}), train=200, val=2, size=48, workers=2))"
+        f"generate(SceneOptions(Path({str(out)!r}), train=130, val=2, size=48, workers=2))"
     )
     child = subprocess.Popen([sys.executable, "-c", code])
     until = time.monotonic() + 60
@@ -156,11 +156,11 @@ def test_killed_and_gone_on_with(tmp_path: Path):
     times = {p: p.stat().st_mtime_ns for p in done}
     first = json.loads(done[0].read_text())[0]["image_filename"]
     image_time = (out / "images/train" / first).stat().st_mtime_ns
-    generate(SceneOptions(out, train=200, val=2, size=48))
+    generate(SceneOptions(out, train=130, val=2, size=48))
     assert times
     assert (out / "images/train" / first).stat().st_mtime_ns == image_time  # not made again
     assert not list(out.rglob("*.tmp"))
-    assert digest(out) == digest(generate(SceneOptions(tmp_path / "at once", train=200, val=2, size=48)))
+    assert digest(out) == digest(generate(SceneOptions(tmp_path / "at once", train=130, val=2, size=48)))
 
 
 def test_in_memory_task():

@@ -26,7 +26,8 @@ BACKDROP_X, BACKDROP_Y = -0.961, 0.276
 LAMP = np.array([0.417, -0.183, 0.890])
 """Direction of a lamp high up behind the camera, which only metal shows."""
 LAMP_GLOW, LAMP_WIDTH = 0.11, 0.08
-GLOW, GLOW_WIDTH = 0.5, 0.02
+GLOW, GLOW_WIDTH = 0.4, 0.02
+CORE, CORE_WIDTH = 0.1, 0.003
 BRUSHED = 0.3
 
 
@@ -97,7 +98,8 @@ def glow(px, py, pz, rx, ry, rz, lights):
         lx, ly, lz = lights[k, 0] - px, lights[k, 1] - py, lights[k, 2] - pz
         d2 = lx * lx + ly * ly + lz * lz
         cos = (lx * rx + ly * ry + lz * rz) / np.sqrt(d2)
-        light = GLOW * GLOW_WIDTH / (d2 * (2.0 * (1.0 - cos) + GLOW_WIDTH) ** 2)
+        off = 2.0 * (1.0 - cos)
+        light = (GLOW * GLOW_WIDTH / (off + GLOW_WIDTH) ** 2 + CORE * CORE_WIDTH / (off + CORE_WIDTH) ** 2) / d2
         red += POWER[k, 0] * light
         green += POWER[k, 1] * light
         blue += POWER[k, 2] * light
