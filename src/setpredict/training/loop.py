@@ -139,12 +139,15 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
     """One step of the outer optimiser, unless a gradient is not finite."""
     for group in state.optimiser.param_groups:
         group["lr"] = state.lr_scale * learning_rate(train, state.step, done)
-    norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
-    if not bool(torch.isfinite(norm)):
-        state.optimiser.zero_grad()
-        raise NotFinite(f"the norm of the outer gradient is {norm.item()}")
     if train.clip_grad is not None:
-        fabric.clip_gradients(state.module, state.optimiser, max_norm=train.clip_grad)
+        limit = {"max_norm": train.clip_grad, "error_if_nonfinite": False}
+        norm = fabric.clip_gradients(state.module, state.optimiser, **limit)
+    else:
+        norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
+    scaled = train.precision == "16-mixed"  # there, overflow is normal: the scaler skips the step and tries smaller
+    if not scaled and not bool(torch.isfinite(torch.as_tensor(norm))):
+        state.optimiser.zero_grad()
+        raise NotFinite(f"the norm of the outer gradient is {float(torch.as_tensor(norm))}")
     state.optimiser.step()
     state.optimiser.zero_grad()
     state.step += 1

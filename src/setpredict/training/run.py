@@ -148,6 +148,7 @@ class Run:
     last: Evaluation | None = None
     stop: StopRequest = field(init=False)
     warned: set[str] = field(default_factory=set)
+    val_every: int = 1
     validated_at: int = -1
     since: tuple[int, float] = (0, 0.0)
     """Step and training seconds at the last line of the log, for the samples a second."""
@@ -156,6 +157,8 @@ class Run:
 
     def go(self) -> Evaluation | None:
         train = self.experiment.train
+        batches = len(self.task.loader("train", train.batch_size, world_size=self.fabric.world_size))
+        self.val_every = train.val_every or max(round(batches / train.accumulate), 1)
         if self.fabric.is_global_zero:
             self.log = RunLog(self.folder, self.state.step)
         self.since = (self.state.step, self.state.seconds)
@@ -191,8 +194,7 @@ class Run:
             self.report(step)
         if self.line_is_due():
             self.line.show(step.done, f"step {state.step}  loss {step.parts['loss'].item():.5f}", line=False)
-        epoch = len(self.task.loader("train", train.batch_size, world_size=self.fabric.world_size)) / train.accumulate
-        if state.step % (train.val_every or max(round(epoch), 1)) == 0 or done:
+        if state.step % self.val_every == 0 or done:
             self.validate()
             self.save()
             if train.patience is not None and state.stale > train.patience:
