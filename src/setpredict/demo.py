@@ -24,7 +24,7 @@ from setpredict.losses import hungarian_loss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
 from setpredict.report.progression import progression, save
-from setpredict.report.sweep import sweep
+from setpredict.report.sweep import CORNERS, hardest, sweep
 from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
 MLP = DecoderConfig("mlp", hidden=(256, 256))
@@ -161,6 +161,7 @@ def results(what: str, models: list[Contender], seconds: float, seed: int, began
                 "error_x1000": {str(k): round(v, 4) for k, v in c.errors.items()},
                 "parameters": parameters(c.model),
                 "steps_trained": c.steps,
+                **({"sweep": {str(n): hardest(c.model, n) for n in CORNERS}} if what == "polygons" else {}),
             }
             for c in models
         ],

@@ -14,6 +14,8 @@ from setpredict.losses import hungarian_loss
 from setpredict.matching import PairCost, assign
 from setpredict.model import SetPredictor
 
+CORNERS = (3, 4, 6)
+
 
 @torch.no_grad()
 def turn(model: SetPredictor, corners: int, places: int = 721) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,7 +37,7 @@ def turn(model: SetPredictor, corners: int, places: int = 721) -> tuple[Tensor, 
     return angles, error, moved / true
 
 
-def sweep(models: Mapping[str, SetPredictor], corners: tuple[int, ...] = (3, 4, 6)) -> Figure:
+def sweep(models: Mapping[str, SetPredictor], corners: tuple[int, ...] = CORNERS) -> Figure:
     """Error and jump against the angle, one column a polygon, one line a model."""
     figure = Figure(figsize=(4.2 * len(corners), 5.2), layout="constrained")
     grid = figure.subplots(2, len(corners), squeeze=False, sharex="col")
