@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
+
+from setpredict.data.kernel import kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def mix(x):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -18,14 +19,14 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def start(key, index):
     """The first state of an item's generator; add GOLDEN before each `mix`."""
     return mix(np.uint64(key) + np.uint64(index + 1) * GOLDEN)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def draw(state):
     """A number uniform in [0, 1); `state` (1,) uint64 goes on."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import no_type_check
 
-import numba
 import numpy as np
 import torch
 
 from setpredict.data.download import download
 from setpredict.data.idx import read_idx
+from setpredict.data.kernel import kernel
 from setpredict.data.keyed import key
 from setpredict.data.keyed_kernels import GOLDEN, mix, start
 from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder, written_whole
@@ -140,7 +140,7 @@ class DigitSets:
         return Sets(torch.from_numpy(elements), torch.from_numpy(mask))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _fill(points, offsets, items, item_key, elements, mask):
     """Each item's points in an order shuffled by (key, item): Fisher and Yates, with splitmix64 as the generator."""

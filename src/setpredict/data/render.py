@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from setpredict.data.camera import FOCAL, HEIGHT, WIDTH, axes
 from setpredict.data.clevr_scenes import SceneTable
 from setpredict.data.clevr_state import ATTRIBUTES, RADIUS
+from setpredict.data.kernel import kernel
 from setpredict.data.render_light import LIGHTS
 from setpredict.data.render_materials import ground_color, object_color
 from setpredict.data.render_shapes import (
@@ -98,7 +98,7 @@ def _srgb_table(steps: int = 4096) -> np.ndarray:
 SRGB = _srgb_table()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def screen_rectangles(objects, camera, frame, width, height):
     """For each object the pixels it can touch: first and last column and row, from its bounding sphere."""
@@ -120,7 +120,7 @@ def screen_rectangles(objects, camera, frame, width, height):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def camera_ray(frame, column, row, width, height):
     """The unit direction through a place of the image, in pixels of the output."""
@@ -133,7 +133,7 @@ def camera_ray(frame, column, row, width, height):
     return dx * s, dy * s, dz * s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def mark_instances(objects, camera, frame, mask):
     height, width = mask.shape
@@ -157,7 +157,7 @@ def mark_instances(objects, camera, frame, mask):
                     mask[row, column] = which[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _render(objects, camera, frame, lights, srgb, image):
     height, width = image.shape[:2]

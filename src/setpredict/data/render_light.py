@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
+from setpredict.data.kernel import kernel
 from setpredict.data.render_shapes import BOUND, CUBE, SHAPE, R, X, Y, Z, span, to_own_frame
 
 LIGHTS = np.array([[6.45, -2.91, 4.26], [-4.67, -4.01, 3.01], [-1.17, 2.65, 5.82]])
@@ -36,7 +36,7 @@ def _disc(samples: int) -> np.ndarray:
 DISC = _disc(SAMPLES)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
     """The part of a round light that is seen from a point: 1 in full light, 0 in the umbra.
@@ -87,7 +87,7 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
     return seen / SAMPLES
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def openness(objects, skip, px, py, pz, nx, ny, nz):
     """The part of the light from all around that other objects leave to a point with this normal.
@@ -116,7 +116,7 @@ def openness(objects, skip, px, py, pz, nx, ny, nz):
     return left
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def falling_light(light, px, py, pz, nx, ny, nz):
     """cos at the surface · cos at the light / distance²: what an area light that faces the origin sends."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
+from setpredict.data.kernel import kernel
 from setpredict.data.render_light import (
     GROUND_AMBIENT,
     LIGHT_RADIUS,
@@ -31,7 +31,7 @@ CORE, CORE_WIDTH = 0.1, 0.003
 BRUSHED = 0.3
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def ground_color(objects, px, py, lights, turn, shadows, scratch):
     """Light that leaves the ground at a point: direct with soft shadows, and from all around."""
@@ -48,7 +48,7 @@ def ground_color(objects, px, py, lights, turn, shadows, scratch):
     return red, green, blue
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def matte_color(objects, index, px, py, pz, nx, ny, nz, lights, turn, shadows, scratch):
     """Light that leaves rubber: Lambert's law."""
@@ -71,14 +71,14 @@ def matte_color(objects, index, px, py, pz, nx, ny, nz, lights, turn, shadows, s
     return red * o[RED] * gain, green * o[GREEN] * gain, blue * o[BLUE] * gain
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def smoothstep(low, high, x):
     s = min(max((x - low) / (high - low), 0.0), 1.0)
     return s * s * (3.0 - 2.0 * s)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def sky(rx, ry, rz):
     """What metal shows of the world above the ground, in direction r."""
@@ -89,7 +89,7 @@ def sky(rx, ry, rz):
     return SKY + BACKDROP * screen + LAMP_GLOW * LAMP_WIDTH / (2.0 * (1.0 - lamp) + LAMP_WIDTH) ** 2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def glow(px, py, pz, rx, ry, rz, lights):
     """The lights as slightly rough metal shows them in direction r: a bright core and a long tail."""
@@ -106,7 +106,7 @@ def glow(px, py, pz, rx, ry, rz, lights):
     return red, green, blue
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def brushed(o, px, py, pz, dx, dy, dz, lights):
     """The fan of light on the flat top of metal, brushed in circles: bright where the half vector is radial."""
@@ -124,7 +124,7 @@ def brushed(o, px, py, pz, dx, dy, dz, lights):
     return BRUSHED * light
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def seen_in_mirror(objects, index, px, py, pz, rx, ry, rz, lights, turn, scratch):
     """What a metal surface reflects from direction r: an object, the ground or the dark above; one bounce."""
@@ -148,7 +148,7 @@ def seen_in_mirror(objects, index, px, py, pz, rx, ry, rz, lights, turn, scratch
     return red, green, blue
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def object_color(objects, index, px, py, pz, dx, dy, dz, lights, turn, scratch):
     """Light that leaves an object towards the camera."""

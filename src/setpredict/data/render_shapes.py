@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from setpredict.data.clevr_state import ROUNDING
+from setpredict.data.kernel import kernel
 
 # The columns of an object.
 SHAPE, METAL, X, Y, Z, R, COS, SIN, RED, GREEN, BLUE, BOUND = range(12)
@@ -25,7 +25,7 @@ BOUNDS = (1.0, 1.59, 1.40)
 """Radius of the sphere around each shape, in radii (a rounded cube is smaller than √3)."""
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def to_own_frame(o, px, py, pz, dx, dy, dz):
     """A ray's origin and direction in the frame of object `o`; its parameter t stays the same."""
@@ -36,7 +36,7 @@ def to_own_frame(o, px, py, pz, dx, dy, dz):
     return c * px + n * py, c * py - n * px, pz, c * dx + n * dy, c * dy - n * dx, dz
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def span(shape, px, py, pz, dx, dy, dz):
     """The parameters between which a line is within the shape with sharp edges; the first is larger if never."""
@@ -62,7 +62,7 @@ def span(shape, px, py, pz, dx, dy, dz):
     return max(lo, (-b - root) / a), min(hi, (-b + root) / a)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def distance(shape, x, y, z):
     """From a point outside to the rounded cube or cylinder (0 within)."""
@@ -77,7 +77,7 @@ def distance(shape, x, y, z):
     return np.sqrt(er * er + ez * ez) - b
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def hit_rounded(shape, px, py, pz, dx, dy, dz):
     """The parameter t > 0 at which a ray enters the shape with rounded edges, or FAR.
@@ -102,7 +102,7 @@ def hit_rounded(shape, px, py, pz, dx, dy, dz):
     return t if gap < 2e-3 else FAR
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def normal(o, px, py, pz):
     """The outward normal of object `o` at a point of its surface, both in the world's frame."""
@@ -126,7 +126,7 @@ def normal(o, px, py, pz):
     return c * x - n * y, n * x + c * y, z
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def nearest(objects, skip, px, py, pz, dx, dy, dz):
     """The first object but `skip` that a ray of unit direction meets: its index (or -1) and t."""

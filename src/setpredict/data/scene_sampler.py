@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from setpredict.data.camera import JITTER, RIGHT, USUAL_PLACE, axes, project
 from setpredict.data.clevr_scenes import SceneTable
 from setpredict.data.clevr_state import ATTRIBUTES, RADIUS
+from setpredict.data.kernel import kernel
 from setpredict.data.keyed import key
 from setpredict.data.keyed_kernels import draw, start
 from setpredict.data.render import View, mark_instances, object_rows
@@ -91,7 +91,7 @@ def scene_table(scenes: Sequence[SampledScene], names: Sequence[str] | None = No
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _jitter(state, camera, lights):
     for i in range(3):
@@ -101,7 +101,7 @@ def _jitter(state, camera, lights):
             lights[k, i] = LIGHTS[k, i] + 2.0 * draw(state) - 1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _place(state, coords, attributes, rotation):
     """Fill in objects one after the other; False if one finds no place in 50 tries."""
