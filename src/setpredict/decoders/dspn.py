@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from setpredict.decoders.descent import descend
+from setpredict.decoders.fast_objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import Initial, PredictedSet, RandomSet, SharedSet
 from setpredict.decoders.objective import ReprLoss, ReprObjective, representation_loss
 from setpredict.sets import NotFinite, Prediction, Sets
@@ -23,7 +24,9 @@ class DSPN(nn.Module):
     """Y ← Y − η ∂L_repr(g(Y), z)/∂Y for T steps from Y0, where g is `encoder`; the way is the Prediction.
 
     The defaults are the paper's. iDSPN is `steps=20, step_size=1, loss="squared", momentum=0.9, nesterov=True,
-    clip_norm=10, mask="free", initial="random", backprop_steps=1, implicit=True`.
+    clip_norm=10, mask="free", initial="random", backprop_steps=1, implicit=True`. `fast=False` computes the inner
+    gradients of the built-in encoders like everybody's, by `torch.func`; `recompute` makes their backward compute again
+    what it would otherwise keep of every step: about 4/3 of the time, for memory that hardly grows with T.
 
     >>> from setpredict.encoders import DeepSetEncoder
     >>> decoder = DSPN(DeepSetEncoder(features=2, latent=64, max_size=342), max_size=342, features=2)
@@ -56,9 +59,12 @@ class DSPN(nn.Module):
         stop_below: float | None = None,
         backprop_steps: int | None = None,
         implicit: bool = False,
+        fast: bool = True,
+        recompute: bool = False,
     ):
         super().__init__()
         self.encoder = encoder
+        self.fast, self.recompute = fast, recompute
         self.max_size, self.features = max_size, features
         self.steps, self.step_size = steps, step_size
         self.loss: ReprLoss = loss
@@ -107,7 +113,7 @@ class DSPN(nn.Module):
             z = _full_precision(z)  # the inner gradients are tiny: half precision would lose them
             state = self.initial(z, keys) if start is None else self._state_of(start, z)
             way = descend(
-                ReprObjective(self.encoder, z, self.loss, self._read),
+                self._objective(state, z),
                 state,
                 steps=steps,
                 step_size=self.step_size if step_size is None else step_size,
@@ -132,6 +138,12 @@ class DSPN(nn.Module):
             target = target.pad_to(self.max_size).to(z.dtype)
             mask = None if self.mask_kind == "none" else target.mask.to(z.dtype)
             return representation_loss(self.encoder(target.elements, mask), z, self.loss)
+
+    def _objective(self, state: Tensor, z: Tensor) -> ReprObjective | FastObjective:
+        """L_repr of a state: by hand where the encoder is one of ours, else with any encoder's own derivatives."""
+        if self.fast and has_fast_step(self.encoder, state, z, self.mask_kind):
+            return FastObjective(self.encoder, z, self.loss, self.max_size, self.recompute)  # pyright: ignore
+        return ReprObjective(self.encoder, z, self.loss, self._read)
 
     def _read(self, state: Tensor) -> tuple[Tensor, Tensor | None]:
         """The elements and mask in the tensor that the loop changes."""
@@ -196,10 +208,12 @@ class _as_loop:
 
     def __exit__(self, kind, error, trace) -> None:
         changed = [name for name, buffer in self._buffers() if buffer._version != self.versions.get(name)]
+        if error is not None and "would mutate a captured Tensor" in str(error):
+            changed = list(self.versions)
         if changed:
             raise ValueError(
-                f"the set encoder changed its buffer {changed[0]!r} while it ran; the inner loop runs it many times "
-                "and needs encoders that change nothing."
+                f"the set encoder ({type(self.encoder).__name__}) changes its buffer {' or '.join(changed)} while it "
+                "runs; the inner loop runs it many times and needs encoders that change nothing."
             ) from error
 
     def _buffers(self):

@@ -1,0 +1,1 @@
+"""How fast and how large: the paper's method written the plain way against this package, in one run."""

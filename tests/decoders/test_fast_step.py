@@ -1,0 +1,237 @@
+"""The fast inner step against the generic one (its oracle), finite differences, and in every place it must work."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from setpredict.decoders import DSPN
+from setpredict.decoders.descent import _value_and_grad
+from setpredict.decoders.fast_objective import FastObjective, has_fast_step
+from setpredict.decoders.fast_step import FastStep
+from setpredict.decoders.objective import ReprObjective
+from setpredict.encoders import DeepSetEncoder, RelationEncoder
+
+ENCODERS = {
+    "deep": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20)),
+    "one layer": lambda: DeepSetEncoder(2, 16, 9, hidden=(24,)),
+    "three layers": lambda: DeepSetEncoder(3, 70, 8, hidden=(12, 14, 10)),  # a latent above SHORT
+    "free weights": lambda: DeepSetEncoder(2, 18, 9, hidden=(24, 20), pool="fspool-free", normalise=False),
+    "no mask": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask="none"),
+    "relation": lambda: RelationEncoder(2, 33, 5, hidden=(24,)),
+    "deep relation": lambda: RelationEncoder(2, 16, 4, hidden=(24, 20), mask="none"),
+}
+
+
+def case(name, dtype, kind="huber", B=5, shared=False):
+    torch.manual_seed(3)
+    encoder = ENCODERS[name]().to(dtype)
+    D = encoder.features + (encoder.mask_role == "feature")
+    y = torch.rand(1 if shared else B, encoder.max_size, D, dtype=dtype).requires_grad_()
+    z = torch.randn(B, encoder.latent, dtype=dtype).requires_grad_()  # some differences above 1, some below
+
+    def read(state):
+        return (state, None) if encoder.mask_role == "none" else (state[..., :-1], state[..., -1])
+
+    return encoder, y, z, ReprObjective(encoder, z, kind, read)
+
+
+def derivatives(value_and_grad, y, z, encoder, B=5):
+    """Losses, gradients and the derivatives of a random combination of both for the set, z and every parameter."""
+    loss, grad = value_and_grad(y.expand(B, -1, -1))
+    torch.manual_seed(4)
+    total = (loss * torch.randn_like(loss)).sum() + 100 * (grad * torch.randn_like(grad)).sum()
+    return [loss, grad, *torch.autograd.grad(total, [y, z, *encoder.parameters()])]
+
+
+def assert_close(ours, oracle, tolerance):
+    for a, b in zip(ours, oracle, strict=True):
+        assert (a - b).norm() <= tolerance * b.norm()
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("kind", ["huber", "squared"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_values_and_all_derivatives_are_the_generic_ones(name, dtype, tolerance, kind, shared, recompute):
+    encoder, y, z, generic = case(name, dtype, kind, shared=shared)
+    fast = FastObjective(encoder, z, kind, encoder.max_size, recompute)
+    oracle = derivatives(_value_and_grad(generic), y, z, encoder)
+    assert_close(derivatives(fast.value_and_grad, y, z, encoder), oracle, tolerance)
+    with torch.no_grad():
+        assert_close([fast(y.expand(5, -1, -1))], oracle[:1], tolerance)
+
+
+SMALL = [
+    DeepSetEncoder(1, 3, 4, hidden=(5, 4)),
+    DeepSetEncoder(1, 3, 4, hidden=(5,), pool="fspool-free"),
+    RelationEncoder(1, 3, 3, hidden=(5,)),
+]
+
+
+@pytest.mark.parametrize("encoder", SMALL, ids=["deep", "free weights", "relation"])
+def test_finite_differences(encoder):
+    torch.manual_seed(0)
+    encoder = encoder.double()
+    y = torch.rand(2, encoder.max_size, 2, dtype=torch.float64).requires_grad_()
+    z = torch.randn(2, 3, dtype=torch.float64).requires_grad_()
+    layers = FastObjective(encoder, z, "squared", encoder.max_size, False)
+
+    def step(y, z, weights, *parameters):
+        return FastStep.apply(layers.plan, y, z, weights, *parameters)
+
+    weights = layers.weights.detach().requires_grad_()
+    assert torch.autograd.gradcheck(step, (y, z, weights, *layers.layers), eps=1e-7, atol=1e-5, nondet_tol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 20])
+def test_chunks_do_not_change_anything(monkeypatch, chunk):
+    encoder, y, z, _ = case("deep", torch.float64)
+    whole = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
+    monkeypatch.setattr("setpredict.decoders.fast_network.ROWS", chunk)
+    parts = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
+    assert_close(parts, whole, 1e-12)
+
+
+def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
+    for name in ("deep", "relation"):
+        for shared in (False, True):
+            encoder, y, z, _ = case(name, torch.float64, shared=shared)
+            kernel = derivatives(
+                FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder
+            )
+            with monkeypatch.context() as patch:
+                patch.setattr("setpredict.decoders.fast_pool.has_kernel", lambda x: False)
+                objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
+                assert_close(derivatives(objective.value_and_grad, y, z, encoder), kernel, 1e-12)
+
+
+def decoded(decoder, z):
+    prediction = decoder(z)
+    loss = prediction.elements[prediction.grad_from :].square().sum() + prediction.mask.square().sum()
+    parameters = [p for p in decoder.parameters() if p.requires_grad]
+    return prediction, [g for g in torch.autograd.grad(loss, [z, *parameters], allow_unused=True) if g is not None]
+
+
+OPTIONS = [
+    {},
+    {"loss": "squared", "step_size": 0.5},
+    {"momentum": 0.9, "nesterov": True, "clip_norm": 0.1},
+    {"backprop_steps": 1, "initial": "fixed"},
+    {"backprop_steps": 2, "initial": "random"},
+    {"backprop_steps": 1, "implicit": True, "initial": "random", "mask": "free"},
+    {"penalty": 0.1, "stop_below": 0.1},
+    {"recompute": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", ["deep", "relation"])
+def test_decoding_and_training_are_the_generic_ones(name, options):
+    torch.manual_seed(0)
+    encoder = ENCODERS[name]().double()
+    options = {"steps": 4, "step_size": 3.0} | options
+    decoder = DSPN(encoder, encoder.max_size, 2, **options).double().eval()
+    z = torch.randn(6, encoder.latent, dtype=torch.float64).requires_grad_()
+    generic = copy.deepcopy(decoder)
+    generic.fast = False
+    (ours, grads), (oracle, expected) = decoded(decoder, z), decoded(generic, z)
+    assert (ours.elements - ours.elements[0]).abs().max() > 1e-4  # it moved
+    assert torch.equal(ours.steps_taken, oracle.steps_taken)
+    for part in ("elements", "mask", "repr_loss", "grad_norm"):
+        assert_close([getattr(ours, part)], [getattr(oracle, part)], 1e-10)
+    assert_close(grads, expected, 1e-9)
+
+
+def test_no_grad_and_inference_mode_give_the_same_and_keep_nothing():
+    encoder, _, z, _ = case("deep", torch.float32)
+    decoder = DSPN(encoder, 9, 2, steps=3)
+    oracle = decoder(z).elements.detach()
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            result = decoder(z.detach()).elements
+        assert result.grad_fn is None
+        assert torch.equal(result, oracle)
+
+
+def test_steps_without_gradients_keep_nothing():
+    encoder, _, z, _ = case("deep", torch.float32)
+    decoder = DSPN(encoder, 9, 2, steps=50, backprop_steps=1, initial="fixed")
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        decoder(z)
+    fifty, kept[:] = sum(kept), []
+    decoder.steps = 2
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        decoder(z)
+    assert fifty == sum(kept)
+
+
+def test_recompute_keeps_less():
+    sizes = []
+    for recompute in (False, True):
+        encoder, y, z, _ = case("deep", torch.float32)
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, k=kept: k.append(t.nbytes) or t, lambda t: t):
+            FastObjective(encoder, z, "huber", 9, recompute).value_and_grad(y)
+        sizes.append(sum(kept))
+    weights = sum(p.nbytes for p in encoder.parameters())
+    assert sizes[1] - weights < (sizes[0] - weights) / 2
+
+
+@pytest.mark.parametrize("values", [torch.nan, torch.inf, 0.0, 1e30])
+def test_unusual_values_do_not_crash(values):
+    encoder, _, z, generic = case("deep", torch.float32)
+    y = torch.rand(5, 9, 3)
+    y[1] = values
+    losses, grads = FastObjective(encoder, z, "huber", 9, False).value_and_grad(y)
+    oracle = generic(y)
+    torch.testing.assert_close(losses[[0, 2, 3, 4]], oracle[[0, 2, 3, 4]])
+    assert torch.isfinite(grads[[0, 2, 3, 4]]).all()
+    assert bool(torch.isfinite(losses[1])) == bool(torch.isfinite(oracle[1]))
+
+
+def test_what_is_not_ours_takes_the_generic_path():
+    encoder, y, z, _ = case("deep", torch.float32)
+
+    class Own(DeepSetEncoder):
+        pass
+
+    def fast(encoder, mask="clamp", state=y):
+        return has_fast_step(encoder, state, z, mask)
+
+    assert fast(encoder)
+    assert not fast(Own(2, 16, 9))
+    assert not fast(encoder, mask="sigmoid")
+    assert not fast(DeepSetEncoder(2, 16, 9, pool="max"))
+    assert not fast(DeepSetEncoder(2, 16, 9, mask="weight"))
+    assert not fast(DeepSetEncoder(2, 16, 9, mask_sum=True))
+    assert not fast(DeepSetEncoder(2, 16, 9).double())
+    assert not fast(nn.Linear(3, 16))
+    exchanged = copy.deepcopy(encoder)
+    exchanged.elements[1] = nn.Tanh()
+    assert not fast(exchanged)
+    hooked = copy.deepcopy(encoder)
+    hooked.elements[0].register_forward_hook(lambda *_: None)
+    assert not fast(hooked)
+    inside = []
+    torch.func.grad(lambda v: inside.append(fast(encoder, state=v)) or v.sum())(y.detach())
+    assert inside == [False]
+
+
+def test_a_hook_still_hears_the_inner_loop():
+    encoder, _, z, _ = case("deep", torch.float32)
+    heard = []
+    encoder.register_forward_hook(lambda *_: heard.append(1))
+    DSPN(encoder, 9, 2, steps=3)(z)
+    assert len(heard) == 4
+
+
+def test_frozen_encoder():
+    encoder, _, z, _ = case("deep", torch.float64)
+    decoder = DSPN(encoder.requires_grad_(False), 9, 2, steps=2).double()
+    generic = copy.deepcopy(decoder)
+    generic.fast = False
+    assert_close(decoded(decoder, z)[1], decoded(generic, z)[1], 1e-10)
