@@ -81,7 +81,10 @@ def test_exact_boxes_with_recovered_cameras_are_the_same():
 
 
 def test_exact_boxes_fit_genuine_images(real_data: Path):
-    """Saturated colour in a genuine image is an object: its extent is the box of an object that stands alone."""
+    """Saturated colour in a genuine image is an object: its extent is the box of an object that stands alone.
+
+    How round edges are was fitted to these very images, so this guards the fit; it is no independent proof.
+    """
     from PIL import Image
     from scipy import ndimage
 

@@ -16,10 +16,45 @@ from setpredict.data.render_shapes import CUBE, CYLINDER, SPHERE, distance, hit_
 from setpredict.data.scene_sampler import CAMERA, sample_scene
 
 
+# The lights and materials were fitted to 40 other scenes of the excerpt.
+NOT_FITTED = [
+    1,
+    2,
+    4,
+    7,
+    9,
+    11,
+    12,
+    15,
+    18,
+    19,
+    20,
+    21,
+    22,
+    23,
+    25,
+    27,
+    28,
+    29,
+    31,
+    32,
+    33,
+    34,
+    35,
+    37,
+    38,
+    39,
+    40,
+    41,
+    42,
+    43,
+]
+
+
 def test_close_to_the_genuine_images(real_data: Path):
     """The lights' jitter is unknown, so pixels cannot agree exactly; ground and objects must agree on average."""
     folder = real_data / "clevr-excerpt"
-    table = parse_scenes(folder / "scenes" / "CLEVR_train_scenes.json").select(np.arange(30))
+    table = parse_scenes(folder / "scenes" / "CLEVR_train_scenes.json").select(np.array(NOT_FITTED))
     cameras = recover_cameras(table.coords, table.pixels, table.offsets)
     everywhere, objects = [], []
     for scene in range(len(table)):
