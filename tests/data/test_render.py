@@ -15,7 +15,6 @@ from setpredict.data.render_light import LIGHTS
 from setpredict.data.render_shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
 from setpredict.data.scene_sampler import CAMERA, sample_scene
 
-
 # The lights and materials were fitted to 40 other scenes of the excerpt.
 NOT_FITTED = [
     1,
