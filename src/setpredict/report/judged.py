@@ -35,6 +35,8 @@ class ObjectRow:
     target: int | None
     cells: tuple[Cell, ...]
     score: float
+    element: int = -1
+    """Which predicted element it is."""
 
     @property
     def present(self) -> bool:
@@ -67,18 +69,18 @@ def judge_objects(task: SetTask, predicted: Sets, target: Sets, sample: int) -> 
     for j, i in enumerate(serves.tolist()):
         if bool(there[j]):
             cells = _cells(task, guess.elements[0, i], truth.elements[0, j])
-            rows.append(ObjectRow(j, cells, float(scores[i])))
+            rows.append(ObjectRow(j, cells, float(scores[i]), i))
     extra = [(float(scores[i]), i) for j, i in enumerate(serves.tolist()) if not bool(there[j])]
     for score, i in sorted(extra, reverse=True):
         if score > 0.5:
-            rows.append(ObjectRow(None, _cells(task, guess.elements[0, i], None), score))
+            rows.append(ObjectRow(None, _cells(task, guess.elements[0, i], None), score, i))
     return rows
 
 
 def true_objects(task: SetTask, target: Sets, sample: int) -> list[ObjectRow]:
     """The true objects as rows of the same table."""
     elements = target[sample].to_list()[0].cpu()
-    return [ObjectRow(j, _cells(task, e, e), 1.0) for j, e in enumerate(elements)]
+    return [ObjectRow(j, _cells(task, e, e), 1.0, j) for j, e in enumerate(elements)]
 
 
 def judge_boxes(predicted: Sets, target: Sets, sample: int) -> list[bool]:

@@ -1,0 +1,56 @@
+"""The models that come with the package: a folder each, with weights, settings and a model card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from setpredict.config import ConfigError
+
+FOLDER = Path(__file__).parent
+MOST_BYTES = 2_000_000
+"""A shipped model is no larger than this."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known about a model: `card.json`, and in words `README.md`, beside its weights."""
+
+    name: str
+    method: str
+    task: str
+    data: dict[str, Any]
+    command: str
+    metrics: dict[str, float]
+    samples: int
+    date: str
+    parameters: int
+    steps_trained: int
+    minutes: float
+    hardware: str
+    revision: str
+    note: str = ""
+
+    @classmethod
+    def read(cls, folder: Path) -> Card:
+        path = folder / "card.json"
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} is not there: is {folder.name} a shipped model?") from None
+        except (json.JSONDecodeError, TypeError) as e:
+            raise ConfigError(f"{path} is not a model card: {e}") from None
+
+
+def shipped() -> dict[str, Path]:
+    """The shipped models by name, in the order in which they are shown.
+
+    >>> all((folder / "model.safetensors").is_file() for folder in shipped().values())
+    True
+    """
+    order = {"idspn": 0, "dspn": 1, "mlp": 2}
+    folders = [path.parent for path in FOLDER.glob("*/card.json")]
+    folders.sort(key=lambda f: (f.name.partition("-")[0], order.get(f.name.partition("-")[2], 3), f.name))
+    return {folder.name: folder for folder in folders}

@@ -1,0 +1,39 @@
+"""`python -m setpredict.models RUN…`: make finished runs the shipped models of their names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from setpredict.models import FOLDER
+from setpredict.models.export import export
+
+
+def main(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    note: str = "",
+    out: Annotated[Path, tyro.conf.arg(help_behavior_hint="(default: this package)")] = FOLDER,
+) -> None:
+    """Ship finished runs: each is known by its folder's name.
+
+    Args:
+        runs: The runs' folders; evaluated on the test split.
+        note: A sentence for the model card, such as what the model is still bad at.
+        out: Where to.
+    """
+    if not runs:
+        raise ValueError("which runs?")
+    for run in runs:
+        folder = export(run, note=note, out=out)
+        size = sum(f.stat().st_size for f in folder.iterdir())
+        print(f"{folder.name}: {size / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    try:
+        tyro.cli(main, prog="python -m setpredict.models")
+    except (ValueError, OSError) as e:
+        sys.exit(f"setpredict.models: {e}")

@@ -1,0 +1,107 @@
+"""From a request to the vector z that is decoded; whatever does not fit is an error with a reason."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor
+
+from setpredict.data.image_cache import FILTER, images_to_float
+from setpredict.data.task import Batch
+from setpredict.sets import Sets
+from setpredict.web.catalogue import Served
+from setpredict.web.limits import Limits
+from setpredict.web.schema import DecodeRequest
+
+KINDS = ("points", "vector", "image", "sample", "latent")
+INPUT_OF = {"set": "points", "vector": "vector", "image": "image"}
+
+
+class BadInput(ValueError):
+    """A request that cannot be answered; the message says why."""
+
+
+@dataclass
+class Question:
+    """A request, understood."""
+
+    served: Served
+    z: Float[Tensor, "1 L"]
+    steps: int | None
+    batch: Batch | None = None
+    """With a sample: its input and target."""
+    sample: int | None = None
+
+
+@torch.no_grad()
+def understand(request: DecodeRequest, served: Served, limits: Limits) -> Question:
+    """Check a request against the model, and encode what it brings."""
+    given = [kind for kind in KINDS if getattr(request, kind) is not None]
+    if len(given) != 1:
+        raise BadInput(f"give exactly one of {', '.join(KINDS)}; got {' and '.join(given) or 'none of them'}")
+    kind, task, steps = given[0], served.task, request.steps if served.steps else None
+    if kind == "latent":
+        if len(request.latent or ()) != served.latent:
+            raise BadInput(f"latent must have {served.latent} numbers, got {len(request.latent or ())}")
+        return Question(served, torch.tensor([request.latent], dtype=torch.float32), steps)
+    if kind == "sample":
+        try:
+            batch = served.sample(request.sample or 0)
+        except ValueError as e:
+            raise BadInput(str(e)) from None
+        return Question(served, served.model.encode(batch.input), steps, batch, request.sample)
+    if kind != INPUT_OF[task.input_kind]:
+        raise BadInput(f"{served.name} takes {INPUT_OF[task.input_kind]}, sample or latent, not {kind}")
+    if request.points is not None:
+        return Question(served, served.model.encode(_as_set(request.points, served)), steps)
+    if request.vector is not None:
+        if len(request.vector) != task.input_size:
+            raise BadInput(f"vector must have {task.input_size} numbers, got {len(request.vector)}")
+        vector = task.normalise_input(torch.tensor([request.vector], dtype=torch.float32))
+        return Question(served, served.model.encode(vector), steps)
+    pixels = read_image(request.image or "", task.input_size, limits)
+    return Question(served, served.model.encode(images_to_float(pixels[None])), steps)
+
+
+def read_image(text: str, side: int, limits: Limits) -> np.ndarray:
+    """A base64 PNG or JPEG, squashed to (3, side, side) uint8. Its header is checked before it is unpacked."""
+    try:
+        content = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadInput("image is not base64") from None
+    try:
+        with warnings.catch_warnings(), Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
+            warnings.simplefilter("ignore")
+            width, height = image.size
+            if width * height > limits.image_pixels:
+                raise BadInput(f"image is {width}×{height}; at most {limits.image_pixels:,} pixels are taken")
+            image.load()
+            pixels = np.asarray(image.convert("RGB").resize((side, side), FILTER))
+    except BadInput:
+        raise
+    except Exception as e:  # Pillow raises OSError, SyntaxError, ValueError, struct.error, … for broken files
+        raise BadInput(f"image is not a whole PNG or JPEG: {' '.join(str(e).split())[:200]}") from None
+    return pixels.transpose(2, 0, 1)
+
+
+def _as_set(points: list[list[float]], served: Served) -> Sets:
+    model, task = served.model, served.task
+    most = (model.config.input.max_size or model.config.max_size) if model.config else task.max_size
+    if len(points) > most:
+        raise BadInput(f"{len(points)} points; {served.name} takes at most {most}")
+    for i, point in enumerate(points):
+        if len(point) != task.input_size:
+            raise BadInput(f"point {i} has {len(point)} numbers; {served.name} takes {task.input_size}")
+    if not task.variable and len(points) != most:
+        raise BadInput(f"{served.name} takes sets of exactly {most} points, got {len(points)}")
+    sets = task.normalise_input(Sets.from_list([points], max_size=most, features=task.input_size, dtype=torch.float32))
+    assert isinstance(sets, Sets)
+    return sets

@@ -1,0 +1,174 @@
+"""The HTTP server: the page, the models, and the bounds within which they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from setpredict import __version__
+from setpredict.web.batching import Decoder, TooBusy
+from setpredict.web.body_limit import BodyLimit
+from setpredict.web.catalogue import Served, load_catalogue
+from setpredict.web.inputs import BadInput
+from setpredict.web.limits import Limits
+from setpredict.web.schema import DecodeAnswer, DecodeRequest, ModelInfo, Problem
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)) -> FastAPI:
+    """The application around some models; `hosts` are the names under which it answers."""
+    limits = limits or Limits()
+    decoder = Decoder(limits)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        decoder.close()
+
+    app = FastAPI(
+        title="setpredict",
+        version=__version__,
+        summary="Decode vectors, points and images into sets, step by step.",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere; ours is /docs below
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.add_middleware(BodyLimit, most=limits.body_bytes)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+
+    @app.middleware("http")
+    async def with_headers(request: Request, go_on):
+        response = await go_on(request)
+        response.headers.update(HEADERS)
+        return response
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        # FastAPI's own answer repeats the input, which may hold NaN and then cannot be written as JSON.
+        return _problem(422, "; ".join(_say(e) for e in error.errors()[:3]))
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return _problem(error.status_code, str(error.detail), error.headers)
+
+    @app.get("/healthz", tags=["server"])
+    async def healthz() -> dict[str, str | int]:
+        """Whether the server is up, and how many requests wait."""
+        return {"status": "ok", "version": __version__, "models": len(models), "waiting": len(decoder.waiting)}
+
+    infos = [served.info() for served in models.values()]
+
+    @app.get("/api/models", tags=["models"])
+    async def list_models() -> list[ModelInfo]:
+        """The models, what they take, and how good they are."""
+        return infos
+
+    @app.post(
+        "/api/{model}/decode",
+        tags=["models"],
+        response_model=DecodeAnswer,
+        responses={
+            400: {"model": Problem, "description": "The body is not JSON."},
+            404: {"model": Problem, "description": "No such model."},
+            413: {"model": Problem, "description": "The body is too large."},
+            422: {"model": Problem, "description": "The input does not fit; the detail says why."},
+            503: {"model": Problem, "description": "Too many requests wait, or the time is over."},
+        },
+    )
+    async def decode(
+        model: Annotated[str, InPath(max_length=200, description="A name from /api/models.")], request: DecodeRequest
+    ) -> Response:
+        """Decode one input: the set after every step from Y0 to YT."""
+        served = models.get(model)
+        if served is None:
+            raise HTTPException(404, f"no model is called {model!r}; there are {', '.join(models)}")
+        try:
+            future = decoder.submit(request, served)
+            content = await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
+        except TooBusy as e:
+            raise HTTPException(503, str(e), {"retry-after": "1"}) from None
+        except TimeoutError:
+            reason = f"not answered within {limits.seconds:g} seconds; ask for fewer steps"
+            raise HTTPException(503, reason, {"retry-after": "1"}) from None
+        except BadInput as e:
+            raise HTTPException(422, str(e)) from None
+        return Response(content, media_type="application/json")
+
+    _add_pages(app)
+    return app
+
+
+def serve(runs: Sequence[Path], host: str, port: int) -> None:
+    """Load the models and answer until stopped."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # leave room for the browser on a small machine
+    models = load_catalogue(runs)
+    if not models:
+        raise ValueError("there are no models to serve: none is shipped with this installation and no --run was given")
+    hosts = [*LOCAL, host] if host in LOCAL else ["*"]
+    app = create_app(models, hosts=hosts)
+    taken = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    print(f"{len(models)} models. Open http://{shown}:{taken.getsockname()[1]}  (stop with Ctrl-C)", flush=True)
+    config = uvicorn.Config(app, log_level="warning", limit_concurrency=200, timeout_keep_alive=5)
+    uvicorn.Server(config).run(sockets=[taken])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A bound socket, so that a port in use is one line and port 0 can be told."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        taken = socket.socket(family, socket.SOCK_STREAM)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+    except OSError as e:
+        raise ValueError(f"cannot listen on {host}, port {port}: {e.strerror or e}; choose another --port") from None
+    return taken
+
+
+def _add_pages(app: FastAPI) -> None:
+    """The page's own files, each by its full name; no other file can be asked for."""
+    files = {f"/static/{path.name}": path for path in sorted(STATIC.iterdir()) if path.suffix in TYPES}
+    files |= {"/": STATIC / "index.html", "/docs": STATIC / "docs.html"}
+    for route, path in files.items():
+        page = _page(path.read_bytes(), TYPES[path.suffix])
+        app.router.add_route(route, page, methods=["GET"], include_in_schema=False)
+
+
+def _page(content: bytes, kind: str):
+    async def give(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return give
+
+
+def _problem(status: int, detail: str, headers=None) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status, headers=headers)
+
+
+def _say(error) -> str:
+    """One validation error as "points[3][0]: Input should be …"."""
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"][1:]).lstrip(".")
+    return f"{where or error['loc'][0]}: {error['msg']}"

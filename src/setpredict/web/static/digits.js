@@ -1,0 +1,98 @@
+// Draw a digit, or pick one; it becomes points, then 64 numbers, then points again.
+
+import { decode } from "./api.js";
+import { clear, colours, drawPoints } from "./draw.js";
+import { digitPoints } from "./pixels.js";
+import { Stage, say, tell } from "./stage.js";
+import { EXAMPLES } from "./strokes.js";
+
+export function start(panel, models) {
+  const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
+  const stage = new Stage(panel, models, () => ({ ghosts: points }));
+  const most = models[0].max_size;
+  let strokes = [], points = [], drawing = false;
+
+  const redraw = () => {
+    if (!strokes.length && points.length) return drawPoints(pad, points, points.map(() => 1), { order: [1, 0] });
+    const context = clear(pad);
+    context.strokeStyle = colours().ink;
+    context.lineWidth = 0.05;
+    context.lineCap = context.lineJoin = "round";
+    for (const stroke of strokes) {
+      context.beginPath();
+      stroke.forEach(([x, y], i) => context[i ? "lineTo" : "moveTo"](x, y));
+      if (stroke.length === 1) context.lineTo(stroke[0][0] + 0.001, stroke[0][1]);
+      context.stroke();
+    }
+  };
+  const send = (from) => {
+    count.textContent = points.length ? `${points.length} points, ${models[0].latent} numbers between.` : "";
+    if (points.length) stage.ask(() => ({ points }), from);
+    else stage.empty();
+  };
+  const place = (event) => {
+    const box = pad.getBoundingClientRect();
+    return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  };
+  pad.addEventListener("pointerdown", (event) => {
+    if (!strokes.length) points = [];
+    drawing = true;
+    pad.setPointerCapture(event.pointerId);
+    strokes.push([place(event)]);
+    redraw();
+  });
+  pad.addEventListener("pointermove", (event) => {
+    if (!drawing) return;
+    strokes.at(-1).push(place(event));
+    redraw();
+  });
+  const end = () => {
+    if (!drawing) return;
+    drawing = false;
+    points = digitPoints(strokes, most);
+    send("play");
+  };
+  pad.addEventListener("pointerup", end);
+  pad.addEventListener("pointercancel", end);
+
+  const examples = panel.querySelector("[aria-label='Example digits']");
+  EXAMPLES.forEach((example, digit) => {
+    const button = document.createElement("button");
+    button.textContent = String(digit);
+    button.setAttribute("aria-label", `Example ${digit}`);
+    button.addEventListener("click", () => {
+      strokes = structuredClone(example);
+      points = digitPoints(strokes, most);
+      redraw();
+      send("play");
+      say(`An example of the digit ${digit}, ${points.length} points`);
+    });
+    examples.append(button);
+  });
+  panel.querySelector("[data-do=clear]").addEventListener("click", () => {
+    strokes = [];
+    points = [];
+    redraw();
+    send();
+  });
+  const sample = panel.querySelector("[data-do=sample]");
+  sample.hidden = !models[0].samples;
+  sample.addEventListener("click", async () => {
+    try {
+      const answer = await decode(models[0].name, { sample: Math.floor(Math.random() * models[0].samples), steps: 0 });
+      strokes = [];
+      points = answer.input;
+      redraw();
+      send("play");
+    } catch (error) {
+      tell(error.message);
+    }
+  });
+  const first = () => {
+    strokes = structuredClone(EXAMPLES[3]);
+    points = digitPoints(strokes, most);
+    redraw();
+    send("play");
+  };
+  return { redraw: () => { redraw(); stage.draw(); }, first };
+}

@@ -1,0 +1,139 @@
+// One set on one canvas, as its kind asks: points, boxes on an image, objects on an image, or bare numbers.
+
+const MARGIN = 0.07;
+
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => style.getPropertyValue(name).trim();
+  return { ink: of("--ink"), ring: of("--ring"), accent: of("--accent"), right: of("--right"), wrong: of("--wrong"), line: of("--line") };
+}
+
+// A canvas as sharp as the screen; drawing is in a square of side 1.
+export function clear(canvas) {
+  const side = Math.max(1, Math.round(canvas.clientWidth * (window.devicePixelRatio || 1)));
+  if (canvas.width !== side || canvas.height !== side) canvas.width = canvas.height = side;
+  const context = canvas.getContext("2d");
+  context.setTransform(side, 0, 0, side, 0, 0);
+  context.clearRect(0, 0, 1, 1);
+  return context;
+}
+
+// From the unit square of the data to the canvas, and back.
+export const put = (v) => MARGIN + v * (1 - 2 * MARGIN);
+export const take = (v) => (v - MARGIN) / (1 - 2 * MARGIN);
+
+export function dot(context, x, y, radius) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+// Points of a set, as full as their mask; `ghosts` are rings behind, `order` says which features are x and y.
+export function drawPoints(canvas, elements, mask, { ghosts = [], order = [0, 1], up = false } = {}) {
+  const context = clear(canvas), tone = colours();
+  const many = elements.length > 60;
+  const place = (e) => {
+    const y = e.length > 1 ? e[order[1]] : 0.5;
+    return [put(e.length > 1 ? e[order[0]] : e[0]), put(up ? 1 - y : y)];
+  };
+  context.strokeStyle = tone.ring;
+  context.lineWidth = 0.008;
+  for (const ghost of ghosts) {
+    dot(context, ...place(ghost), many ? 0.012 : 0.038);
+    context.stroke();
+  }
+  context.fillStyle = tone.accent;
+  elements.forEach((element, i) => {
+    if (mask[i] < 0.03) return;
+    context.globalAlpha = 0.12 + 0.88 * mask[i];
+    dot(context, ...place(element), (many ? 0.0115 : 0.024) * (0.6 + 0.4 * mask[i]));
+    context.fill();
+  });
+  context.globalAlpha = 1;
+}
+
+export function drawImage(context, image) {
+  if (!image) return;
+  context.imageSmoothingEnabled = true;
+  context.drawImage(image, 0, 0, 1, 1);
+}
+
+export function drawBoxes(canvas, image, elements, mask, judged, truth) {
+  const context = clear(canvas), tone = colours();
+  drawImage(context, image);
+  if (truth) for (const box of truth) frame(context, box, "#ffffff", [0.006, 0.01], 0.008);
+  elements.forEach((box, i) => {
+    if (mask[i] < 0.1) return;
+    const right = judged ? judged[i].right : true;
+    context.globalAlpha = 0.25 + 0.75 * mask[i];
+    frame(context, box, right ? "#35b3d4" : "#ff4d57", right ? [] : [0.03, 0.02], 0.011);
+  });
+  context.globalAlpha = 1;
+}
+
+function frame(context, box, colour, dash, width) {
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(dash);
+  context.strokeRect(box[0], box[1], box[2] - box[0], box[3] - box[1]);
+  context.setLineDash([]);
+}
+
+// Objects where they are on the image: numbered rings, solid if all attributes are right.
+export function drawObjects(canvas, image, places, mask, judged, truth) {
+  const context = clear(canvas);
+  drawImage(context, image);
+  if (truth) for (const [x, y] of truth) cross(context, x, y);
+  const rows = judged || mask.map((score, element) => ({ element, score, right: true }));
+  rows.forEach((row, number) => {
+    if (row.score < 0.1 || !places) return;
+    const [x, y] = places[row.element];
+    context.globalAlpha = 0.25 + 0.75 * row.score;
+    context.strokeStyle = row.right ? "#35b3d4" : "#ff4d57";
+    context.lineWidth = 0.012;
+    context.setLineDash(row.right ? [] : [0.03, 0.02]);
+    dot(context, x, y, 0.05);
+    context.stroke();
+    context.setLineDash([]);
+    label(context, String(number + 1), x, y);
+  });
+  context.globalAlpha = 1;
+}
+
+function cross(context, x, y) {
+  context.strokeStyle = "#ffffff";
+  context.lineWidth = 0.006;
+  context.beginPath();
+  context.moveTo(x - 0.02, y);
+  context.lineTo(x + 0.02, y);
+  context.moveTo(x, y - 0.02);
+  context.lineTo(x, y + 0.02);
+  context.stroke();
+}
+
+function label(context, text, x, y) {
+  context.save();
+  context.scale(0.01, 0.01); // letters of a fraction of a pixel are not drawn by every browser
+  context.font = "600 5px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineWidth = 1;
+  context.strokeStyle = "rgba(0,0,0,.7)";
+  context.strokeText(text, 100 * x, 100 * y);
+  context.fillStyle = "#ffffff";
+  context.fillText(text, 100 * x, 100 * y);
+  context.restore();
+}
+
+// Elements that no picture shows: a row each, its mask first, the darker the larger.
+export function drawNumbers(canvas, elements, mask) {
+  const context = clear(canvas), tone = colours();
+  const rows = Math.max(elements.length, 1), columns = (elements[0] || []).length + 1;
+  context.fillStyle = tone.accent;
+  elements.forEach((element, i) => {
+    [mask[i], ...element].forEach((value, j) => {
+      context.globalAlpha = Math.min(1, Math.max(0.03, value));
+      context.fillRect(put(j / columns), put(i / rows), (j ? 0.8 : 0.6) / columns, 0.8 / rows);
+    });
+  });
+  context.globalAlpha = 1;
+}

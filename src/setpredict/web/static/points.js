@@ -1,0 +1,128 @@
+// Place points and move them, with a pointer or by keyboard; three decoders bring them back.
+
+import { clear, colours, dot, put, take } from "./draw.js";
+import { Stage, say } from "./stage.js";
+
+const REACH = 0.06;
+
+export function start(panel, models) {
+  const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
+  const stage = new Stage(panel, models, () => ({ ghosts: points }));
+  const most = models[0].max_size;
+  let points = [], held = -1, cross = [0.5, 0.5], byKeys = false, carried = false;
+
+  const redraw = () => {
+    const context = clear(pad), tone = colours();
+    points.forEach(([x, y], i) => {
+      context.fillStyle = tone.ink;
+      dot(context, put(x), put(y), i === held ? 0.034 : 0.026);
+      context.fill();
+      if (i !== held) return;
+      context.strokeStyle = tone.accent;
+      context.lineWidth = 0.01;
+      dot(context, put(x), put(y), 0.05);
+      context.stroke();
+    });
+    if (byKeys) {
+      context.strokeStyle = tone.accent;
+      context.lineWidth = 0.008;
+      const [x, y] = cross.map(put);
+      context.strokeRect(x - 0.03, y - 0.03, 0.06, 0.06);
+      context.beginPath();
+      context.moveTo(x - 0.05, y);
+      context.lineTo(x + 0.05, y);
+      context.moveTo(x, y - 0.05);
+      context.lineTo(x, y + 0.05);
+      context.stroke();
+    }
+    pad.setAttribute("aria-label", `Your points: ${points.length} of at most ${most}`);
+    pad.dataset.points = JSON.stringify(points);
+  };
+  const changed = (from) => {
+    redraw();
+    count.textContent = `${points.length} of at most ${most} points.`;
+    if (points.length) stage.ask(() => ({ points }), from);
+    else stage.empty();
+  };
+  const near = ([x, y]) => points.findIndex(([a, b]) => Math.hypot(a - x, b - y) < REACH);
+  const within = (v) => Math.min(1, Math.max(0, v));
+  const place = (event) => {
+    const box = pad.getBoundingClientRect();
+    return [take((event.clientX - box.left) / box.width), take((event.clientY - box.top) / box.height)].map(within);
+  };
+  let dragging = false;
+  pad.addEventListener("pointerdown", (event) => {
+    byKeys = false;
+    pad.setPointerCapture(event.pointerId);
+    const at = place(event);
+    held = near(at);
+    dragging = true;
+    if (held < 0) {
+      if (points.length >= most) return say(`There are ${most} points already`);
+      points = [...points, at];
+      held = points.length - 1;
+      return changed("play");
+    }
+    return redraw();
+  });
+  pad.addEventListener("pointermove", (event) => {
+    if (!dragging || held < 0) return;
+    points = points.map((p, i) => (i === held ? place(event) : p));
+    stage.player.pause();
+    changed("stay");
+  });
+  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
+
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  pad.addEventListener("keydown", (event) => {
+    const move = moves[event.key];
+    if (!move && !["Enter", " ", "Delete", "Backspace"].includes(event.key)) return;
+    event.preventDefault();
+    byKeys = true;
+    if (move) {
+      const far = event.shiftKey ? 0.01 : 0.05;
+      cross = [within(cross[0] + far * move[0]), within(cross[1] + far * move[1])];
+      if (!carried) return redraw();
+      points = points.map((p, i) => (i === held ? [...cross] : p));
+      return changed("stay");
+    }
+    if (event.key === "Delete" || event.key === "Backspace") return remove(near(cross));
+    if (carried) {
+      carried = false;
+      say(`Point ${held + 1} put down at ${cross.map((v) => v.toFixed(2)).join(", ")}`);
+      return redraw();
+    }
+    held = near(cross);
+    if (held >= 0) {
+      carried = true;
+      say(`Point ${held + 1} picked up; arrows move it, Enter puts it down`);
+      return redraw();
+    }
+    if (points.length >= most) return say(`There are ${most} points already`);
+    points = [...points, [...cross]];
+    held = points.length - 1;
+    say(`Point ${points.length} placed at ${cross.map((v) => v.toFixed(2)).join(", ")}`);
+    return changed("play");
+  });
+  pad.addEventListener("blur", () => { byKeys = carried = false; redraw(); });
+  pad.addEventListener("focus", () => { byKeys = pad.matches(":focus-visible"); redraw(); });
+
+  const remove = (which) => {
+    const index = which >= 0 ? which : points.length - 1;
+    if (index < 0) return;
+    points = points.filter((_, i) => i !== index);
+    held = -1;
+    carried = false;
+    say(`Point removed, ${points.length} left`);
+    changed("stay");
+  };
+  const random = () => {
+    points = Array.from({ length: 4 + Math.floor(Math.random() * (most - 4)) }, () => [Math.random(), Math.random()]);
+    held = -1;
+    changed("play");
+  };
+  panel.querySelector("[data-do=random]").addEventListener("click", random);
+  panel.querySelector("[data-do=remove]").addEventListener("click", () => remove(held));
+  panel.querySelector("[data-do=clear]").addEventListener("click", () => { points = []; held = -1; changed("stay"); });
+  return { redraw: () => { redraw(); stage.draw(); }, first: random };
+}

@@ -1,0 +1,68 @@
+// Turn a dial and see the corners move.
+
+import { clear, colours, dot, put } from "./draw.js";
+import { Stage } from "./stage.js";
+
+const FEWEST = 3, MOST = 8;
+
+// What goes in: cos nθ, sin nθ and the number of corners as one-hot, so that equal polygons have equal inputs.
+const inputOf = (n, angle) => [Math.cos(n * angle), Math.sin(n * angle), ...Array.from({ length: MOST - FEWEST + 1 }, (_, i) => (i + FEWEST === n ? 1 : 0))];
+
+const cornersOf = (n, angle) =>
+  Array.from({ length: n }, (_, i) => [0.5 + 0.5 * Math.cos(angle + (2 * Math.PI * i) / n), 0.5 + 0.5 * Math.sin(angle + (2 * Math.PI * i) / n)]);
+
+export function start(panel, models) {
+  const pad = panel.querySelector(".pad");
+  const dial = panel.querySelector("[name=angle]"), many = panel.querySelector("[name=corners]");
+  const turn = panel.querySelector("[data-do=turn]");
+  let corners = [], timer = null;
+  const stage = new Stage(panel, models, () => ({ ghosts: corners, up: true }));
+
+  const redraw = () => {
+    const context = clear(pad), tone = colours();
+    context.strokeStyle = tone.ring;
+    context.lineWidth = 0.008;
+    context.beginPath();
+    corners.forEach(([x, y], i) => context[i ? "lineTo" : "moveTo"](put(x), put(1 - y)));
+    context.closePath();
+    context.stroke();
+    corners.forEach(([x, y], i) => {
+      context.fillStyle = i ? tone.ink : tone.accent;
+      dot(context, put(x), put(1 - y), 0.028);
+      context.fill();
+    });
+  };
+  const changed = (from = "stay") => {
+    const n = Number(many.value), degrees = Number(dial.value), angle = (degrees * Math.PI) / 180;
+    panel.querySelector(".angle").textContent = `${degrees}°`;
+    panel.querySelector(".corners").textContent = String(n);
+    corners = cornersOf(n, angle);
+    redraw();
+    stage.ask(() => ({ vector: inputOf(n, angle) }), from);
+  };
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    turn.setAttribute("aria-pressed", "false");
+  };
+  for (const control of [dial, many]) control.addEventListener("input", () => { stop(); stage.player.pause(); changed(); });
+  turn.addEventListener("click", () => {
+    if (timer) return stop();
+    turn.setAttribute("aria-pressed", "true");
+    stage.player.pause();
+    timer = setInterval(() => { dial.value = String((Number(dial.value) + 1) % 360); changed(); }, 60);
+  });
+  const aim = (event) => {
+    const box = pad.getBoundingClientRect();
+    const angle = Math.atan2(0.5 - (event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width - 0.5);
+    dial.value = String(((angle * 180) / Math.PI + 360) % 360);
+    stop();
+    stage.player.pause();
+    changed();
+  };
+  let dragging = false;
+  pad.addEventListener("pointerdown", (event) => { dragging = true; pad.setPointerCapture(event.pointerId); aim(event); });
+  pad.addEventListener("pointermove", (event) => dragging && aim(event));
+  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
+  return { redraw: () => { redraw(); stage.draw(); }, first: () => changed("play"), leave: stop };
+}

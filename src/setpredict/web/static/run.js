@@ -1,0 +1,18 @@
+// The user's own runs: one at a time, chosen by name.
+
+import { start as startSamples } from "./samples.js";
+
+export function start(panel, models) {
+  panel.querySelector(".none").hidden = models.length > 0;
+  panel.querySelector(".some").hidden = models.length === 0;
+  if (!models.length) return { redraw: () => {}, first: () => {} };
+  const select = panel.querySelector("select");
+  for (const model of models) select.add(new Option(`${model.name.slice(4)} (${model.method} on ${model.task})`, model.name));
+  let page = null;
+  const choose = () => {
+    page = startSamples(panel, [models.find((m) => m.name === select.value)], "Sample");
+    page.first();
+  };
+  select.addEventListener("change", choose);
+  return { redraw: () => page && page.redraw(), first: choose };
+}

@@ -1,0 +1,54 @@
+"""Models small enough to answer at once, and a real server around them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import torch
+import uvicorn
+
+from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
+from setpredict.data.task import SetTask
+from setpredict.model import SetPredictor
+from setpredict.presets import DataConfig
+from setpredict.web.catalogue import Served
+from setpredict.web.limits import Limits
+from setpredict.web.server import create_app
+
+
+def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Served:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        task.max_size,
+        task.features,
+        task.variable,
+        latent=8,
+        input=InputConfig(task.input_kind, task.input_size, hidden=(8,), depth=18, width=2),
+        encoder=EncoderConfig(hidden=(8,)),
+        decoder=DecoderConfig(decoder, steps=steps, step_size=1.0, hidden=(8, 8)),  # pyright: ignore
+    )
+    model = SetPredictor.from_config(config).eval()
+    served = Served(name, name.partition("-")[0], decoder.upper(), model, task, DataConfig("multisets"), "test")
+    served.__dict__["source"] = task.test  # the task at hand, not one made from settings
+    return served
+
+
+class Running:
+    """A server on a free port, in a thread."""
+
+    def __init__(self, models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)):
+        app = create_app(models, limits, hosts)
+        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+
+    def __enter__(self) -> str:
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(timeout=10)

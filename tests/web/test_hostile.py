@@ -1,0 +1,200 @@
+"""The API: wrong, huge, broken and malicious input is a 4xx with a reason; too much of it is a 503."""
+
+import asyncio
+import base64
+import io
+import json
+import struct
+import threading
+import time
+import zlib
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from served import Running, tiny
+
+from setpredict.data.multisets import multisets
+from setpredict.web.batching import Decoder, TooBusy
+from setpredict.web.body_limit import BodyLimit
+from setpredict.web.catalogue import Served
+from setpredict.web.limits import Limits
+from setpredict.web.schema import DecodeRequest
+
+
+def png(width: int, height: int, data: bytes = b"") -> str:
+    """A PNG whose header says one thing and whose data may be another."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    whole = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return base64.b64encode(whole).decode()
+
+
+def whole_png() -> bytes:
+    buffer = io.BytesIO()
+    Image.effect_noise((64, 64), 50).convert("RGB").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+ZEROS = zlib.compress(bytes(30_000_000), 9)
+WRONG = [
+    ("points-dspn", {}, "exactly one"),
+    ("points-dspn", {"points": [[0, 0]], "vector": [1.0]}, "exactly one"),
+    ("points-dspn", {"points": [[0, 0]] * 6}, "at most 5"),
+    ("points-dspn", {"points": [[0, 0, 0]]}, "takes 2"),
+    ("points-dspn", {"points": [[]]}, "points"),
+    ("points-dspn", {"points": [["a", 0]]}, "points[0][0]"),
+    ("points-dspn", {"points": [[True, 0]]}, "points[0][0]"),
+    ("points-dspn", {"points": "0 0"}, "points"),
+    ("points-dspn", {"points": [[1e30, 0]]}, "less than or equal"),
+    ("points-dspn", {"points": [[0, 0]] * 3000}, "2048"),
+    ("points-dspn", {"points": [[0, 0]], "steps": 201}, "steps"),
+    ("points-dspn", {"points": [[0, 0]], "steps": -1}, "steps"),
+    ("points-dspn", {"points": [[0, 0]], "steps": 2.5}, "steps"),
+    ("points-dspn", {"points": [[0, 0]], "sets": 1}, "sets"),
+    ("points-dspn", {"latent": [0.0] * 7}, "8 numbers"),
+    ("points-dspn", {"sample": 7}, "0 to 6"),
+    ("points-dspn", {"sample": -1}, "sample"),
+    ("points-dspn", {"sample": 10**9}, "sample"),
+    ("points-dspn", {"image": "abcd"}, "takes points"),
+    ("polygons-dspn", {"vector": [0.0] * 9}, "8 numbers"),
+    ("polygons-dspn", {"points": [[0, 0]]}, "takes vector"),
+    ("scenes-box", {"image": "not base64!"}, "base64"),
+    ("scenes-box", {"image": base64.b64encode(b"GIF89a nothing").decode()}, "PNG or JPEG"),
+    ("scenes-box", {"image": base64.b64encode(whole_png()[:1000]).decode()}, "whole"),
+    ("scenes-box", {"image": png(100_000, 100_000, ZEROS)}, "pixels"),
+    ("scenes-box", {"image": png(2001, 2000, ZEROS[:1000])}, "pixels"),
+    ("scenes-box", {"image": png(0, 0)}, "PNG"),
+    ("scenes-box", {"image": png(1000, 1000, b"")}, "PNG"),
+]
+
+
+@pytest.mark.parametrize(("model", "body", "reason"), WRONG, ids=range(len(WRONG)))
+def test_wrong_input_has_a_reason(client: httpx.Client, model: str, body: dict, reason: str):
+    answer = client.post(f"/api/{model}/decode", json=body)
+    assert answer.status_code == 422, answer.text[:300]
+    assert reason in answer.json()["detail"]
+
+
+BODIES = [
+    b"",
+    b"{",
+    b'{"points": [[NaN, 0]]}',
+    b'{"points": [[Infinity, 0]]}',
+    b'{"points": [[1e999, 0]]}',
+    b'{"points": [[' + b"9" * 5000 + b", 0]]}",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"null",
+    b"[]",
+    b"\xff\xfe\x00",
+    b'{"points": [[0, 0]], "points": "twice"}',
+    b'{"image": "\\ud800"}',
+    whole_png(),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data", "application/zip"])
+def test_bodies_that_are_not_what_they_should_be(client: httpx.Client, body: bytes, kind: str):
+    answer = client.post("/api/points-dspn/decode", content=body, headers={"content-type": kind})
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["detail"]
+
+
+def test_unknown_model_and_method(client: httpx.Client):
+    assert client.post("/api/nobody/decode", json={"points": []}).status_code == 404
+    assert client.post("/api/..%2F..%2Fetc/decode", json={"points": []}).status_code == 404
+    assert client.get("/api/points-dspn/decode").status_code == 405
+
+
+def test_a_large_body_is_refused(client: httpx.Client):
+    answer = client.post("/api/points-dspn/decode", content=b" " * 1_000_001)
+    assert answer.status_code == 413
+    assert "1,000,000" in answer.json()["detail"]
+
+
+def test_a_body_of_unstated_length_is_refused_as_soon_as_it_is_too_large():
+    taken, sent = 0, []
+
+    async def receive() -> dict:
+        nonlocal taken
+        taken += 1
+        return {"type": "http.request", "body": b" " * 1000, "more_body": True}
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    asyncio.run(BodyLimit(None, most=5000)({"type": "http", "headers": []}, receive, send))
+    assert taken == 6
+    assert sent[0]["status"] == 413
+
+
+def test_waiting_requests_are_decoded_together_and_like_alone(models: dict[str, Served]):
+    decoder = Decoder(Limits(together=4))
+    served = models["points-dspn"]
+    requests = [DecodeRequest.model_validate({"points": [[0.1 * i, 0.2]]}) for i in range(6)]
+    with decoder.change:  # the worker waits for this, so all six are there when it looks
+        futures = [decoder.submit(r, served) for r in requests]
+        other = decoder.submit(DecodeRequest.model_validate({"points": [[0.1, 0.2]]}), models["points-mlp"])
+    answers = [json.loads(f.result(10)) for f in futures]
+    assert [a["together"] for a in answers] == [4, 4, 4, 4, 2, 2]
+    assert json.loads(other.result(10))["together"] == 1
+    for request, answer in zip(requests, answers):
+        alone = json.loads(decoder.submit(request, served).result(10))
+        assert alone["together"] == 1
+        np.testing.assert_allclose(alone["elements"], answer["elements"], atol=2e-4)
+    decoder.close()
+
+
+def test_one_bad_request_does_not_spoil_its_batch(models: dict[str, Served]):
+    decoder = Decoder(Limits())
+    good = DecodeRequest.model_validate({"points": [[0.1, 0.2]]})
+    bad = DecodeRequest.model_validate({"points": [[0.1, 0.2]] * 6})
+    with decoder.change:
+        futures = [decoder.submit(r, models["points-dspn"]) for r in (good, bad, good)]
+    assert json.loads(futures[0].result(10))["together"] == 2
+    with pytest.raises(ValueError, match="at most 5"):
+        futures[1].result(10)
+    futures[2].result(10)
+    decoder.close()
+
+
+def test_what_waits_too_long_is_given_up(models: dict[str, Served]):
+    decoder = Decoder(Limits(seconds=0.05))
+    with decoder.change:
+        late = decoder.submit(DecodeRequest.model_validate({"points": []}), models["points-dspn"])
+        time.sleep(0.1)
+    with pytest.raises(TooBusy, match="within"):
+        late.result(10)
+    decoder.close()
+
+
+def test_a_burst_is_answered_or_refused(models: dict[str, Served]):
+    """40 at once where 4 may wait: every one gets 200 or 503 with a time to come again, and the server lives on."""
+    slow = {"slow": tiny("slow", multisets(8, variable=True, test=2), steps=80)}
+    seen: list[httpx.Response] = []
+    with Running(slow, Limits(waiting=4, together=1)) as address:
+
+        def ask() -> None:
+            seen.append(
+                httpx.post(f"{address}/api/slow/decode", json={"points": [[0.1, 0.2]], "steps": 200}, timeout=30)
+            )
+
+        threads = [threading.Thread(target=ask) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert httpx.post(f"{address}/api/slow/decode", json={"points": []}).status_code == 200
+        assert httpx.get(f"{address}/healthz").json()["waiting"] == 0
+    codes = sorted({r.status_code for r in seen})
+    assert len(seen) == 40
+    assert codes == [200, 503]
+    assert all(
+        r.headers["retry-after"] == "1" and "waiting" in r.json()["detail"] for r in seen if r.status_code == 503
+    )
