@@ -171,7 +171,7 @@ def check(path: Positional[Path]) -> None:
     """Look at a data set of your own: counts, sizes, ranges, and a sheet of examples.
 
     Args:
-        path: A folder with train.jsonl and val.jsonl, or a COCO annotation file.
+        path: A folder with train.jsonl and val.jsonl, a COCO annotation file or folder, CLEVR's or MNIST's folder.
     """
     from setpredict.data.check import check as look
 

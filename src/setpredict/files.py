@@ -14,6 +14,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path`; what was written there takes its place at the end, or vanishes on an error.
 
     A crash, a full disk or a kill leaves the old file as it was.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic(Path(folder) / "a.txt") as temporary:
+    ...         _ = temporary.write_text("done")
+    ...     [p.name for p in Path(folder).iterdir()]
+    ['a.txt']
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from setpredict.data.image_cache import images_to_float, read_image
 from setpredict.data.task import SetTask
 from setpredict.model import SetPredictor
+from setpredict.sets import Sets
 from setpredict.training.card import read_card
 
 
@@ -34,7 +35,8 @@ def predict_files(
     for begin in range(0, len(inputs), batch_size):
         names = inputs[begin : begin + batch_size]
         read = [read_input(name, task) for name in names]
-        predicted = model.predict(read if task.input_kind == "set" else torch.stack(read), steps)
+        given = Sets.from_list(read, features=task.input_size) if task.input_kind == "set" else torch.stack(read)
+        predicted = model.predict(task.normalise_input(given), steps)
         scores = predicted.mask.clamp(0, 1)
         for i, name in enumerate(names):
             keep = scores[i] > threshold
@@ -43,8 +45,8 @@ def predict_files(
             words = [task.describe(element) for element in elements]
             elements = task.denormalise(elements)
             if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
-                elements = elements * elements.new_tensor(image_frame(name))
-                words = [box_in_words(*box) for box in elements.tolist()]
+                elements[:, :4] *= elements.new_tensor(image_frame(name))
+                words = [in_pixels(*box, word) for box, word in zip(elements[:, :4].tolist(), words)]
             yield {"input": name, "set": elements.tolist(), "score": score.tolist(), "words": words}
 
 
@@ -67,9 +69,6 @@ def read_input(text: str, task: SetTask) -> Tensor:
         )
     if not np.isfinite(values).all():
         raise ValueError(f"{_short(text)} holds a number that is not finite")
-    if task.input_scale is not None and task.input_offset is not None:
-        offset, scale = np.array(task.input_offset, np.float32), np.array(task.input_scale, np.float32)
-        values = (values - offset) / scale
     return torch.from_numpy(values)
 
 
@@ -81,8 +80,10 @@ def image_frame(path: str) -> tuple[int, int, int, int]:
         return (*image.size, *image.size)
 
 
-def box_in_words(left: float, top: float, right: float, bottom: float) -> str:
-    return f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels"
+def in_pixels(left: float, top: float, right: float, bottom: float, words: str) -> str:
+    """A box, and its category if the words behind the numbers name one."""
+    category = words.rpartition(")")[2]
+    return f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels{category}"
 
 
 def _numbers(text: str) -> np.ndarray:

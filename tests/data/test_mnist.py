@@ -1,7 +1,6 @@
 """MNIST as sets: the real files, and files that are broken in every way named in the issue."""
 
 import gzip
-import time
 from pathlib import Path
 
 import numpy as np
@@ -50,21 +49,6 @@ def test_the_real_sets(real_data: Path):
         painted[image, split.points[:, 0], split.points[:, 1]] = True
         assert np.array_equal(painted, images > 0.1307 * 255)
         assert len(split.points) == painted.sum()  # no point twice
-
-
-def test_real_speed(real_data: Path):
-    mnist(real_data / "mnist")
-    begin = time.perf_counter()
-    task = mnist(real_data / "mnist")
-    assert time.perf_counter() - begin < 2
-    indices = np.arange(32)
-    task.train.batch(indices, 0)
-    times = []
-    for epoch in range(20):
-        begin = time.perf_counter()
-        task.train.batch(indices, epoch)
-        times.append(time.perf_counter() - begin)
-    assert min(times) < 1e-3
 
 
 def test_a_batch_equals_the_thresholded_images(small: Path):

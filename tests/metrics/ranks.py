@@ -6,8 +6,7 @@ from torch import Tensor
 
 from setpredict.metrics import (
     BoxAveragePrecision,
-    ChamferDistance,
-    HungarianDistance,
+    SetDistance,
     SetSizeAccuracy,
     StateAveragePrecision,
 )
@@ -38,8 +37,8 @@ def all_metrics(data: tuple[Sets, Sets], batches: list[Tensor], with_index: bool
     predicted, target = data
     state = {
         "state": StateAveragePrecision(),
-        "chamfer": ChamferDistance(),
-        "hungarian": HungarianDistance(),
+        "chamfer": SetDistance("chamfer"),
+        "hungarian": SetDistance("hungarian"),
         "size": SetSizeAccuracy(),
     }
     box = BoxAveragePrecision()

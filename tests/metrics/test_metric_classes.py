@@ -13,8 +13,7 @@ from setpredict.losses import chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
 from setpredict.metrics import (
     BoxAveragePrecision,
-    ChamferDistance,
-    HungarianDistance,
+    SetDistance,
     SetSizeAccuracy,
     StateAveragePrecision,
     box_average_precision,
@@ -69,7 +68,7 @@ def test_paddings_of_batches_may_differ(data):
 
 def test_forward_gives_the_batch_and_keeps_the_whole(data):
     predicted, target = data
-    metric, whole = ChamferDistance(), chamfer_distance(predicted, target)
+    metric, whole = SetDistance("chamfer"), chamfer_distance(predicted, target)
     assert metric(predicted[:3], target[:3]).item() == chamfer_distance(predicted[:3], target[:3]).item()
     metric(predicted[3:], target[3:])
     assert metric.compute().item() == whole.item()
@@ -84,8 +83,8 @@ def test_distances_are_the_losses(data):
     every.append({"cost": PairCost(weights=(2.0,) * 18), "masks": "filter"})
     for options in every:
         for loss, distance, metric in (
-            (chamfer_loss, chamfer_distance, ChamferDistance(**options)),
-            (hungarian_loss, hungarian_distance, HungarianDistance(**options)),
+            (chamfer_loss, chamfer_distance, SetDistance("chamfer", **options)),
+            (hungarian_loss, hungarian_distance, SetDistance("hungarian", **options)),
         ):
             expected = loss(predicted, target, **options).double().mean().item()
             metric.update(predicted, target)
@@ -96,7 +95,7 @@ def test_distances_are_the_losses(data):
 def test_distances_carry_no_graph():
     predicted = Sets(torch.rand(2, 3, 2, requires_grad=True), torch.rand(2, 3))
     target = Sets.from_list([[[0.1, 0.2]], [[0.3, 0.4]]], max_size=3)
-    for metric in (ChamferDistance(), HungarianDistance()):
+    for metric in (SetDistance("chamfer"), SetDistance("hungarian")):
         metric.update(predicted, target)
         assert not metric.compute().requires_grad
         assert not metric.rows[0].requires_grad
@@ -151,12 +150,12 @@ def test_wrong_use_is_named(data):
         BoxAveragePrecision(thresholds=(50.0,))
     broken = Sets(predicted.elements.clone(), predicted.mask.clone())
     broken.mask[4, 2] = torch.nan
-    for m in (StateAveragePrecision(), ChamferDistance(), HungarianDistance(), SetSizeAccuracy()):
+    for m in (StateAveragePrecision(), SetDistance("chamfer"), SetDistance("hungarian"), SetSizeAccuracy()):
         with pytest.raises(ValueError, match=r"score 2 of image 4 is nan|predicted set 4, element 2 is nan"):
             m.update(broken, target)
 
 
 def test_no_sets_no_number():
-    for metric in (BoxAveragePrecision(), ChamferDistance(), HungarianDistance()):
+    for metric in (BoxAveragePrecision(), SetDistance("chamfer"), SetDistance("hungarian")):
         with pytest.warns(UserWarning, match="before the ``update``"):
             assert metric.compute().isnan().all()

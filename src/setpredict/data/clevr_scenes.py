@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from setpredict.data.clevr_state import ATTRIBUTES
-from setpredict.data.places import cache_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.places import cache_folder, fingerprint, only_one_builder
 from setpredict.data.progress import track
+from setpredict.files import atomic
 
 
 @dataclass(eq=False)
@@ -54,7 +55,7 @@ def read_scenes(path: Path) -> SceneTable:
         with only_one_builder(cached):
             if not cached.exists():
                 table = parse_scenes(path)
-                with written_whole(cached) as temporary, open(temporary, "wb") as file:
+                with atomic(cached) as temporary, open(temporary, "wb") as file:
                     np.savez(file, **{f.name: getattr(table, f.name) for f in fields(table)})
                 return table
     with np.load(cached) as arrays:

@@ -11,8 +11,8 @@ from PIL import Image
 
 from setpredict.data.camera import recover_cameras
 from setpredict.data.clevr_scenes import read_scenes
-from setpredict.data.places import written_whole
 from setpredict.data.render import make_view, render
+from setpredict.files import atomic
 
 
 def compare_renders(
@@ -41,6 +41,6 @@ def compare_renders(
     if len(pairs) % 2:
         pairs.append(np.zeros_like(pairs[0]))
     rows = [np.hstack(pairs[i : i + 2]) for i in range(0, len(pairs), 2)]
-    with written_whole(Path(out)) as temporary:
+    with atomic(Path(out)) as temporary:
         Image.fromarray(np.vstack(rows)).save(temporary, "PNG")
     return Path(out)

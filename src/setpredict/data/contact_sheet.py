@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from setpredict.data.places import written_whole
 from setpredict.data.task import SetTask
+from setpredict.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def contact_sheet(task: SetTask, out: Path, count: int = 12) -> Path:
             image = batch.input[i].permute(1, 2, 0).numpy()
         draw_set(axes, task, elements, image)
         axes.set_title(f"{i}: {len(elements)} element{'s' * (len(elements) != 1)}", fontsize=9)
-    with written_whole(out) as temporary:
+    with atomic(out) as temporary:
         figure.savefig(temporary, format="png", dpi=80)
     return out
 

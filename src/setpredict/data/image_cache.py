@@ -15,8 +15,9 @@ from jaxtyping import Float
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from setpredict.data.places import cache_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.places import cache_folder, fingerprint, only_one_builder
 from setpredict.data.progress import progress
+from setpredict.files import atomic
 
 FILTER = Image.Resampling.BILINEAR
 
@@ -35,7 +36,7 @@ def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None
     if not path.exists():
         with only_one_builder(path):
             if not path.exists():
-                with written_whole(path) as temporary:
+                with atomic(path) as temporary:
                     _build(temporary, name, files, size, workers or os.cpu_count() or 1)
                 for old in path.parent.glob(f"{name}-{size}-{'[0-9a-f]' * 16}.npy"):
                     if old != path:

@@ -19,9 +19,10 @@ from setpredict.data.idx import read_idx
 from setpredict.data.kernel import kernel
 from setpredict.data.keyed import key
 from setpredict.data.keyed_kernels import GOLDEN, mix, start
-from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder, written_whole
+from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder
 from setpredict.data.stored import set_aside
 from setpredict.data.task import Batch, SetTask
+from setpredict.files import atomic
 from setpredict.sets import Sets
 
 MEAN = 0.1307 * 255
@@ -93,7 +94,7 @@ def _points(split: str, folder: Path, threshold: float) -> tuple[np.ndarray, np.
                 if images.ndim != 3 or images.shape[1:] != (28, 28) or len(images) == 0:
                     raise ValueError(f"{source} holds an array of shape {images.shape}, expected (n, 28, 28)")
                 points, offsets = digit_points(images, threshold)
-                with written_whole(path) as temporary, open(temporary, "wb") as file:
+                with atomic(path) as temporary, open(temporary, "wb") as file:
                     np.savez(file, points=points, offsets=offsets)
     with np.load(path) as cached:
         return cached["points"], cached["offsets"]

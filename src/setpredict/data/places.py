@@ -1,10 +1,9 @@
-"""Where data sets and caches live, and how files come into being there: whole or not at all."""
+"""Where data sets and caches live, and who may build them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,31 +21,6 @@ def cache_folder() -> Path:
     if folder:
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "setpredict"
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block ends well, and is removed when not.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written_whole(Path(folder) / "a.txt") as temporary:
-    ...         _ = temporary.write_text("done")
-    ...     [p.name for p in Path(folder).iterdir()]
-    ['a.txt']
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tyro.conf import Positional
+
 if TYPE_CHECKING:
     from setpredict.data.task import SetTask
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 class SceneOptions:
     """What to generate, and where."""
 
-    out: Path
+    out: Positional[Path]
     """The folder to write to; interrupted generation goes on there."""
     train: int = 70_000
     """Scenes for training."""

@@ -9,8 +9,7 @@ from setpredict.metrics.average_precision import (
 from setpredict.metrics.candidates import CLEVR_GROUPS, box_candidates, box_iou, state_candidates
 from setpredict.metrics.detection import BoxAveragePrecision, StateAveragePrecision
 from setpredict.metrics.distance import (
-    ChamferDistance,
-    HungarianDistance,
+    SetDistance,
     chamfer_distance,
     hungarian_distance,
 )
@@ -19,8 +18,7 @@ from setpredict.metrics.set_size import SetSizeAccuracy, set_size_accuracy, set_
 __all__ = [
     "CLEVR_GROUPS",
     "BoxAveragePrecision",
-    "ChamferDistance",
-    "HungarianDistance",
+    "SetDistance",
     "SetSizeAccuracy",
     "StateAveragePrecision",
     "box_average_precision",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Literal
 
 import torch
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
-from setpredict.losses import chamfer_loss, hungarian_loss
+from setpredict.losses import SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
 from setpredict.metrics.rows import as_rows, join_rows, offer_rows
 from setpredict.sets import Sets
@@ -45,10 +46,10 @@ def hungarian_distance(
     return _mean(hungarian_loss(predicted, target, cost=cost, masks=masks))
 
 
-class ChamferDistance(Metric):
-    """`chamfer_distance` over all batches and ranks.
+class SetDistance(Metric):
+    """`chamfer_distance` or `hungarian_distance` over all batches and ranks, or the mean of a set loss of your own.
 
-    >>> metric = ChamferDistance(masks="filter")
+    >>> metric = SetDistance("chamfer", masks="filter")
     >>> metric.update(Sets.from_list([[[0.0], [1.0]]]), Sets.from_list([[[0.0], [0.5]]]))
     >>> metric.compute()  # half of 0.5² / 2, there and back
     tensor(0.1250, dtype=torch.float64)
@@ -59,50 +60,18 @@ class ChamferDistance(Metric):
     higher_is_better = False
     rows: list[Tensor]
 
-    def __init__(self, *, cost: Cost = "huber", masks: Masks = "feature", **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.cost: Cost = cost
-        self.masks: Masks = masks
+    def __init__(self, loss: SetLoss | Literal["chamfer", "hungarian"], **options) -> None:
+        """`options` are those of the named loss: cost, masks, mask_weight."""
+        super().__init__()
+        named = {"chamfer": chamfer_loss, "hungarian": hungarian_loss}
+        if isinstance(loss, str) and loss not in named:
+            raise ValueError(f"the distance must be chamfer, hungarian or a set loss, got {loss!r}")
+        self.loss: SetLoss = partial(named[loss] if isinstance(loss, str) else loss, **options)
         self.add_state("rows", default=[], dist_reduce_fx="cat")  # the distance of every set
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
         """Add a batch of sets; their numbers `index` play no part."""
-        distances = chamfer_loss(predicted, target, cost=self.cost, masks=self.masks)  # (B,)
-        self.rows.append(as_rows(self.device, distances))
-
-    def compute(self) -> Float[Tensor, ""]:
-        """The mean over all sets; NaN without sets."""
-        return _mean(join_rows(self.rows, columns=1))
-
-    def sync(self, *args, **kwargs) -> None:
-        offer_rows(self.rows, columns=1, device=self.device)
-        super().sync(*args, **kwargs)
-
-
-class HungarianDistance(Metric):
-    """`hungarian_distance` over all batches and ranks.
-
-    >>> metric = HungarianDistance(masks="filter")
-    >>> metric.update(Sets.from_list([[[0.0], [1.0]]]), Sets.from_list([[[0.0], [0.5]]]))
-    >>> metric.compute()  # half of 0.5² / 2
-    tensor(0.0625, dtype=torch.float64)
-    """
-
-    full_state_update = False
-    is_differentiable = False
-    higher_is_better = False
-    rows: list[Tensor]
-
-    def __init__(self, *, cost: Cost = "huber", masks: Masks = "feature", **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.cost: Cost = cost
-        self.masks: Masks = masks
-        self.add_state("rows", default=[], dist_reduce_fx="cat")  # the distance of every set
-
-    def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
-        """Add a batch of sets; their numbers `index` play no part."""
-        distances = hungarian_loss(predicted, target, cost=self.cost, masks=self.masks)  # (B,)
-        self.rows.append(as_rows(self.device, distances))
+        self.rows.append(as_rows(self.device, self.loss(predicted, target)))  # (B,)
 
     def compute(self) -> Float[Tensor, ""]:
         """The mean over all sets; NaN without sets."""

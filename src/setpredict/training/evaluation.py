@@ -14,8 +14,7 @@ from setpredict.data.task import SetTask
 from setpredict.decoders import DSPN
 from setpredict.metrics import (
     BoxAveragePrecision,
-    ChamferDistance,
-    HungarianDistance,
+    SetDistance,
     SetSizeAccuracy,
     StateAveragePrecision,
 )
@@ -72,8 +71,7 @@ def evaluate(
 
 def make_meters(task: SetTask, loss: LossConfig) -> dict[str, Metric]:
     """The set distance that training minimises, and what the data set's kind calls for."""
-    distances = {"chamfer": ChamferDistance, "hungarian": HungarianDistance}
-    meters: dict[str, Metric] = {loss.set: distances[loss.set](cost=loss.cost, masks=loss.masks)}
+    meters: dict[str, Metric] = {loss.set: SetDistance(loss.set, cost=loss.cost, masks=loss.masks)}
     if task.kind == "boxes":
         meters["AP"] = BoxAveragePrecision()
     elif task.kind == "states":
