@@ -1,0 +1,143 @@
+"""What is drawn, not which pixels: positions, colours and words are read back from the figures."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
+from ways import batch_of, way_to
+
+from setpredict.data.multisets import multisets
+from setpredict.data.scenes import scenes
+from setpredict.data.task import Batch, SetTask
+from setpredict.report.by_step import losses_by_step
+from setpredict.report.drawing import draw_points, draw_set, some_steps
+from setpredict.report.palette import RIGHT, WRONG
+from setpredict.report.pictures import picture, validation_picture
+from setpredict.report.progression import progression, save
+from setpredict.report.watched import Watched
+from setpredict.sets import Sets
+
+
+def axes():
+    return Figure().subplots()
+
+
+def clouds(drawn) -> list[np.ndarray]:
+    return [np.asarray(c.get_offsets()) for c in drawn.collections if isinstance(c, PathCollection)]
+
+
+def test_every_kind_of_set_has_a_picture(task: SetTask, tmp_path: Path):
+    batch = batch_of(task)
+    figure = validation_picture(task, batch, way_to(batch))
+    for ending in ("png", "pdf"):
+        save(figure, tmp_path / f"a.{ending}")
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size[0] > 300
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_one_shot_decoder_and_an_empty_set_have_pictures(task: SetTask):
+    batch = batch_of(task, 1)
+    target = Sets(batch.target.elements * 0, batch.target.mask & False)
+    batch = Batch(batch.input, target, batch.index)
+    way = way_to(batch, 1)
+    one = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
+    assert len(validation_picture(task, batch, one).axes) >= 2
+
+
+def test_elements_of_many_numbers_are_drawn_as_such():
+    task = multisets(4, dim=5, val=3)
+    task.kind = "vectors"
+    batch = batch_of(task, 2)
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, None)
+    values = np.asarray(drawn.images[0].get_array())
+    np.testing.assert_allclose(values[:, 0], 1)
+    np.testing.assert_allclose(values[:, 1:], batch.target.elements[0])
+
+
+def test_points_lie_where_they_are_coloured_by_mask():
+    sets = Sets(torch.tensor([[[0.1, 0.2], [0.3, 0.4], [0.9, 0.9]]]), torch.tensor([[1.0, 0.4, 0.0]]))
+    drawn = axes()
+    draw_points(drawn, sets, 0)
+    np.testing.assert_allclose(clouds(drawn)[0], [[0.1, 0.2], [0.3, 0.4]])
+    np.testing.assert_allclose(drawn.collections[0].get_array(), [0.0, 0.6], atol=1e-6)
+
+
+def test_rows_and_columns_of_digits_stand_upright():
+    sets = Sets(torch.tensor([[[0.1, 0.8]]]), torch.ones(1, 1))
+    drawn = axes()
+    draw_points(drawn, sets, 0, flipped=True)
+    np.testing.assert_allclose(clouds(drawn)[0], [[0.8, 0.1]])
+    assert drawn.yaxis_inverted()
+
+
+def test_boxes_are_scaled_to_the_image_and_wrong_ones_dashed():
+    task = scenes("box", size=16, max_objects=4, val=3)
+    batch = batch_of(task, 1)
+    elements = batch.target.elements.clone()
+    elements[0, 0] = torch.tensor([0.0, 0.0, 0.01, 0.01])
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, Sets(elements, batch.target.mask.float()))
+    boxes = [p for p in drawn.patches if isinstance(p, Rectangle)]
+    assert len(boxes) == int(batch.target.sizes[0])
+    left, top, right, bottom = (16 * elements[0, 1]).tolist()
+    np.testing.assert_allclose(boxes[1].get_bbox().extents, [left, top, right, bottom], rtol=1e-5)
+    assert [b.get_linestyle() for b in boxes[:2]] == ["--", "-"]
+    assert [to_hex(b.get_edgecolor()) for b in boxes[:2]] == [WRONG, RIGHT]
+
+
+def test_wrong_words_are_red_and_bold():
+    task = scenes("state", size=16, max_objects=4, val=3)
+    batch = batch_of(task, 1)
+    elements = batch.target.elements.clone()
+    first, end = task.groups["shape"]
+    said = int(elements[0, 0, first:end].argmax())
+    elements[0, 0, first:end] = 0
+    elements[0, 0, first + (said + 1) % 3] = 1
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, Sets(elements, batch.target.mask.float()))
+    wrong = [t for t in drawn.texts if t.get_color() == WRONG]
+    assert [t.get_text() for t in wrong] == [task.categories["shape"][(said + 1) % 3]]
+    assert wrong[0].get_weight() == "bold"
+
+
+def test_a_picture_has_a_row_a_sample_and_a_column_a_step():
+    task = multisets(4, val=6)
+    batch = batch_of(task, 3)
+    way = way_to(batch, 4)
+    figure = picture(task, batch, way, [0, 4], [2, 0], {"other": way.step(0)}, ["a", "b"])
+    titles = [a.get_title() for a in figure.axes]
+    assert titles == ["$Y^{(0)}$", "$Y^{(4)}$", "other", "target", "", "", "", ""]
+    np.testing.assert_allclose(clouds(figure.axes[1])[1], batch.target.elements[2], atol=1e-6)
+    np.testing.assert_allclose(clouds(figure.axes[7])[0], batch.target.elements[0], atol=1e-6)
+
+
+def test_progression_without_a_task():
+    batch = batch_of(multisets(4, val=6), 2)
+    figure = progression(way_to(batch), batch.target, [0, 2], samples=[1])
+    assert [a.get_title() for a in figure.axes] == ["$Y^{(0)}$", "$Y^{(2)}$", "target"]
+
+
+def test_losses_by_step_are_medians_and_mark_the_trained_step():
+    batch = batch_of(multisets(4, val=6), 3)
+    way = way_to(batch, 4)
+    loss = torch.tensor([[1.0, 2.0, 9.0]]).expand(5, 3) / torch.arange(1, 6)[:, None]
+    figure = losses_by_step({"A": (Watched(batch, way, loss), 2)})
+    line, trained = figure.axes[0].lines
+    np.testing.assert_allclose(line.get_ydata(), 2 / np.arange(1, 6))
+    assert list(trained.get_xdata()) == [2, 2]
+    one_shot = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
+    assert len(losses_by_step({"MLP": (Watched(batch, one_shot, loss[:1]), 0)}).axes) == 1
+
+
+def test_steps_to_show_begin_at_0_and_end_at_T():
+    assert some_steps(10) == [0, 1, 2, 6, 10]
+    assert some_steps(0) == [0]
+    assert some_steps(1) == [0, 1]

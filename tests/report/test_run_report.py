@@ -1,0 +1,155 @@
+"""`setpredict plot` and `setpredict report`, on real runs."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from rich.console import Console
+
+from setpredict.cli import run as command
+from setpredict.report.curves import training_curves
+from setpredict.report.page import report_after_training, write_reports
+from setpredict.report.plot import plot_run
+from setpredict.report.set_sizes import size_confusion
+from setpredict.report.watched import TrainedRun
+from setpredict.sets import Sets
+
+
+class Outline(HTMLParser):
+    """The headings of a page, and everything that would be fetched."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.headings: list[str] = []
+        self.fetched: list[str] = []
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.inside = tag
+        self.fetched += [v for k, v in attrs if k in ("src", "href", "srcset", "data", "action") and v]
+
+    def handle_data(self, data):
+        if self.inside == "h2":
+            self.headings.append(data)
+        self.inside = ""
+
+
+def test_plot_writes_pictures_that_open(runs: dict[str, Path], tmp_path: Path):
+    files = plot_run(runs["dspn"], samples=[0, 3], steps=[0, 1, 5], baseline=runs["mlp"], out=tmp_path)
+    assert sorted(f.name for f in files) == ["losses.pdf", "losses.png", "progression.pdf", "progression.png"]
+    for file in files:
+        if file.suffix == ".png":
+            Image.open(file).load()
+        else:
+            assert b"%%EOF" in file.read_bytes()[-32:]
+
+
+def test_plot_of_objects_prints_their_table(scene_run: Path, capsys: pytest.CaptureFixture):
+    assert command(["plot", str(scene_run), "--samples", "0", "--steps", "0", "4"]) == 0
+    assert "step 4" in capsys.readouterr().out
+    assert "\\begin{tabular}" in (scene_run / "plots" / "objects.tex").read_text(encoding="utf-8")
+    assert "<table" in (scene_run / "plots" / "objects.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--samples", "99"], "sample 99 is not in the test split: it has 0 to 19"),
+        (["--steps", "-1"], "--steps must be from 0 to 1000"),
+        (["--steps", "5000"], "--steps must be from 0 to 1000"),
+    ],
+)
+def test_plot_says_what_is_wrong(runs: dict[str, Path], options, message, capsys: pytest.CaptureFixture):
+    assert command(["plot", str(runs["dspn"]), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_plot_of_what_is_no_run(tmp_path: Path, runs, scene_run: Path, capsys: pytest.CaptureFixture):
+    assert command(["plot", str(tmp_path)]) == 2
+    assert "is not a run" in capsys.readouterr().err
+    assert command(["plot", str(runs["dspn"]), "--baseline", str(scene_run)]) == 2
+    assert "was trained on" in capsys.readouterr().err
+
+
+def test_a_report_is_whole_and_needs_no_network(runs: dict[str, Path]):
+    (file,) = write_reports([runs["dspn"]])
+    text = file.read_text(encoding="utf-8")
+    page = Outline(text)
+    assert page.headings == [
+        "Evaluation", "Training", "Sets taking shape", "Beyond the trained steps", "Set sizes", "Settings",
+        "Time and hardware",
+    ]  # fmt: skip
+    assert all(link.startswith("data:") for link in page.fetched)
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "DSPN, 4 steps" in text  # both evaluations are there
+
+
+def test_reports_of_several_runs_are_compared(runs: dict[str, Path], tmp_path: Path):
+    files = write_reports(list(runs.values()), tmp_path / "both.html")
+    assert [f.name for f in files] == ["report.html", "report.html", "both.html"]
+    text = files[-1].read_text(encoding="utf-8")
+    page = Outline(text)
+    assert page.headings == ["Scores", "Curves", "Step by step", "Settings that differ"]
+    assert all(link.startswith("data:") for link in page.fetched)
+    differing = text[text.index("Settings that differ") :]
+    assert "decoder.kind" in differing
+    assert "train.lr" not in differing
+
+
+def test_the_paper_stands_beside_ours_on_its_own_data(runs: dict[str, Path]):
+    from setpredict.report.run_sections import evaluation_table
+
+    run = TrainedRun.open(runs["dspn"])
+    assert "paper" not in evaluation_table(run)
+    run.task.name = "mnist"
+    assert "paper: DSPN (all), 10 steps" in evaluation_table(run)
+
+
+def test_a_run_without_evaluation_says_how_to_get_one(scene_run: Path):
+    (file,) = write_reports([scene_run])
+    text = file.read_text(encoding="utf-8")
+    assert "Not evaluated on the test split yet" in text
+    assert "The worst sample in words" in text
+
+
+def test_a_failing_report_does_not_lose_the_run(tmp_path: Path):
+    console = Console(record=True, width=200, quiet=False)
+    with console.capture() as said:
+        report_after_training(tmp_path, console)
+    assert "The run is whole" in said.get()
+
+
+def test_training_ends_with_a_report(tmp_path: Path, capsys: pytest.CaptureFixture):
+    words = "train multisets --data.points 3 --data.test 8 --data.train 32 --max-steps 2 --latent 4 --decoder.steps 1"
+    assert command([*words.split(), "--encoder.hidden", "4", "--out", str(tmp_path), "--name", "a"]) == 0
+    assert (tmp_path / "a" / "report.html").is_file()
+    assert json.loads((tmp_path / "a" / "done.json").read_text())["step"] == 2
+
+
+def test_sizes_are_counted_and_many_are_put_together():
+    n = 40
+    target = Sets(torch.zeros(n + 1, n, 1), torch.arange(n) < torch.arange(n + 1)[:, None])
+    counts, names = size_confusion(Sets(target.elements, target.mask.float()), target)
+    assert counts.sum() == n + 1
+    assert counts.trace() == n + 1
+    assert names[0] == "0 to 3"
+    assert names[-1] == "40 to 40"
+
+
+def test_curves_have_a_panel_a_metric():
+    log = [
+        {"step": "2", "loss": "1.0"},
+        {"step": "4", "loss": "0.5", "val_chamfer": "0.002", "val_size_accuracy": "0.5"},
+    ]
+    figure = training_curves({"a": log})
+    assert figure is not None
+    assert [a.get_title() for a in figure.axes] == [
+        "training loss", "validation chamfer ×1000", "validation size accuracy in %",
+    ]  # fmt: skip
+    assert list(figure.axes[1].lines[0].get_ydata()) == [2.0]
+    assert training_curves({"a": []}) is None
