@@ -1,6 +1,7 @@
 """The fast inner step against the generic one (its oracle), finite differences, and in every place it must work."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ ENCODERS = {
 }
 
 
-def case(name, dtype, kind="huber", B=5, shared=False):
+def case(name, dtype, kind: Any = "huber", B=5, shared=False):
     torch.manual_seed(3)
     encoder = ENCODERS[name]().to(dtype)
     D = encoder.features + (encoder.mask_role == "feature")

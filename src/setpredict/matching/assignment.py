@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn, cast
+
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from setpredict.matching import assignment_kernels
 from setpredict.sets import NotFinite
+from setpredict.threads import spread
+
+WORTH = 1 << 17  # steps of the solver that a further thread must have to do, or it costs more than it saves
 
 
 @torch.no_grad()
@@ -24,28 +29,24 @@ def assign(
     >>> assign(torch.tensor([[[4.0, 1.0], [2.0, 5.0], [0.5, 9.0]]]))
     tensor([[2, 0]])
     """
-    bad = ~torch.isfinite(costs).flatten(1).all(dim=1)
-    if bool(bad.any()):
-        p = int(bad.nonzero()[0])
-        where = tuple((~torch.isfinite(costs[p])).nonzero()[0].tolist())
-        raise NotFinite(f"cost matrix {p} holds {costs[p][where].item()} at row {where[0]}, column {where[1]}")
     P, N, M = costs.shape
-    matrices = costs.cpu().numpy()
-    answer = torch.full((P, M), -1, dtype=torch.long)
-    result = answer.numpy()
-    if rows is None and columns is None:
-        if N < M:
-            raise ValueError(f"{M} columns cannot each get a row of their own from {N} rows")
-        for p in range(P):
-            r, c = linear_sum_assignment(matrices[p])
-            result[p, c] = r
-        return answer.to(costs.device)
-    present_rows = (torch.ones(P, N) if rows is None else rows).bool().cpu().numpy()
-    present_columns = (torch.ones(P, M) if columns is None else columns).bool().cpu().numpy()
-    for p in range(P):
-        at_r, at_c = present_rows[p].nonzero()[0], present_columns[p].nonzero()[0]
-        if len(at_r) < len(at_c):
-            raise ValueError(f"problem {p}: {len(at_c)} columns cannot each get a row of their own from {len(at_r)}")
-        r, c = linear_sum_assignment(matrices[p][at_r[:, None], at_c])
-        result[p, at_c[c]] = at_r[r]
+    answer = torch.empty(P, M, dtype=torch.long)
+    state = torch.empty(P, dtype=torch.uint8)
+    everything = torch.zeros(0, 0, dtype=torch.bool)
+    tensors = (costs, everything if rows is None else rows, everything if columns is None else columns)
+    arrays: Any = [t.detach().cpu().contiguous().numpy() for t in tensors]
+    found, run = (answer.numpy(), state.numpy()), cast(Any, assignment_kernels.assign)
+    spread(P, lambda first, last, _: run(*arrays, *found, first, last), least=max(1, WORTH // max(N * M * M, 1)))
+    if bool(state.any()):
+        _refuse(costs, rows, columns, int(state.nonzero()[0]))
     return answer.to(costs.device)
+
+
+def _refuse(costs: Tensor, rows: Tensor | None, columns: Tensor | None, p: int) -> NoReturn:
+    bad = ~torch.isfinite(costs[p])
+    if bool(bad.any()):
+        i, j = bad.nonzero()[0].tolist()
+        raise NotFinite(f"cost matrix {p} holds {costs[p, i, j].item()} at row {i}, column {j}")
+    n = costs.shape[1] if rows is None else int(rows[p].sum())
+    m = costs.shape[2] if columns is None else int(columns[p].sum())
+    raise ValueError(f"problem {p}: {m} columns cannot each get a row of their own from {n} rows")

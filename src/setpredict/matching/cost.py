@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from setpredict.matching import cost_kernels
+from setpredict.threads import spread
+
+WORTH = 1 << 17  # differences that a further thread must have to compute, or it costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,13 @@ class PairCost:
         return total / a.shape[-1]
 
     def matrix(self, a: Float[Tensor, "P N C"], b: Float[Tensor, "P M C"]) -> Float[Tensor, "P N M"]:
-        """The cost of every a[i] for every b[j], accumulated a feature at a time so that (P, N, M, C) never exists."""
+        """The cost of every a[i] for every b[j], accumulated a feature at a time so that (P, N, M, C) never exists.
+
+        Without gradients, a plain cost on a CPU comes from a kernel.
+        """
+        alike = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64) and a.device.type == b.device.type
+        if self.is_plain and alike and a.device.type == "cpu" and not torch.is_grad_enabled():
+            return self._kernel_matrix(a, b)
         weights = self._weights(a)
         total = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
         for c in self._plain_features(a).tolist():
@@ -73,6 +84,15 @@ class PairCost:
             classes = self._weighted(b, weights, start, stop)
             total -= F.log_softmax(a[..., start:stop], dim=-1) @ classes.mT
         return total / a.shape[-1]
+
+    def _kernel_matrix(self, a: Tensor, b: Tensor) -> Tensor:
+        P, N, M = a.shape[0], a.shape[1], b.shape[1]
+        total = a.new_empty(P, N, M)
+        arrays: Any = [t.detach().contiguous().numpy() for t in (a, b)]
+        out, run = total.numpy(), cast(Any, cost_kernels.matrix)
+        least = max(1, WORTH // max(N * M * a.shape[2], 1))
+        spread(P, lambda first, last, _: run(*arrays, self.kind == "huber", out, first, last), least)
+        return total
 
     def _distance(self, d: Tensor) -> Tensor:
         if self.kind == "squared":

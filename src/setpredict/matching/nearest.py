@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from setpredict.matching import nearest_kernels
 from setpredict.matching.cost import PairCost
+from setpredict.threads import spread
 
 CHUNK = 1 << 24  # entries of the cost matrix held at once: 64 MB in float32, whatever B, N and T are
 
@@ -21,6 +25,7 @@ def nearest(
 ) -> tuple[Int[Tensor, "P N"], Int[Tensor, "P M"]]:
     """For every a[i] the cheapest b[j] among those present, and for every b[j] the cheapest a[i].
 
+    Plain costs on a CPU are compared by a kernel, others and those on a GPU chunk by chunk.
     Where nothing is present to choose from, the index is 0. The cost itself is compared (not the Euclidean
     distance: the two order pairs differently once a difference exceeds 1).
 
@@ -31,6 +36,14 @@ def nearest(
     P, N, M = a.shape[0], a.shape[1], b.shape[1]
     to_b, to_a = a.new_zeros(P, N, dtype=torch.long), a.new_zeros(P, M, dtype=torch.long)
     if N == 0 or M == 0:
+        return to_b, to_a
+    if cost.is_plain and a.device.type == "cpu" and a.dtype in (torch.float32, torch.float64) and a.dtype == b.dtype:
+        everything = torch.zeros(0, 0, dtype=torch.bool)
+        tensors = (a, b, everything if a_mask is None else a_mask, everything if b_mask is None else b_mask)
+        arrays: Any = [t.detach().contiguous().numpy() for t in tensors]
+        run: Any = nearest_kernels.nearest
+        found = to_b.numpy(), to_a.numpy()
+        spread(P, lambda first, last, _: run(*arrays, cost.kind == "huber", *found, first, last))
         return to_b, to_a
     for i in range(0, P, step := max(1, CHUNK // (N * M))):
         part = slice(i, i + step)

@@ -1,0 +1,51 @@
+"""Plain pair costs on a CPU, for pairs of sets [first, last), without the GIL."""
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def matrix(a, b, huber, total, first, last):
+    """The cost of every a[i] for every b[j], averaged over the features, in total (P, N, M)."""
+    _, N, C = a.shape
+    M = b.shape[1]
+    features = np.empty((C, M), b.dtype)
+    for p in range(first, last):
+        for j in range(M):
+            for c in range(C):
+                features[c, j] = b[p, j, c]
+        for i in range(N):
+            row = total[p, i]
+            row[:] = 0
+            for c in range(C):
+                if huber:
+                    add_huber(a[p, i, c], features[c], row)
+                else:
+                    add_squared(a[p, i, c], features[c], row)
+            row /= C
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@no_type_check
+def add_huber(value, others, row):
+    """Add h(d) = m (|d| − m/2) with m = min(|d|, 1) to the row."""
+    half, one = row.dtype.type(0.5), row.dtype.type(1)
+    for j in range(len(row)):
+        d = abs(value - others[j])
+        m = one if d > one else d  # a NaN stays one
+        row[j] += m * (d - half * m)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@no_type_check
+def add_squared(value, others, row):
+    """Add d²/2 to the row."""
+    half = row.dtype.type(0.5)
+    for j in range(len(row)):
+        d = value - others[j]
+        row[j] += half * d * d
