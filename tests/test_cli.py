@@ -153,3 +153,14 @@ def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
     ):
         assert cli("predict", tmp_path / "run", given) == 2
         assert message in capsys.readouterr().err
+
+
+def test_scenes_are_generated_checked_and_trained_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli("scenes", "made", "--train", "8", "--val", "3", "--size", "64", "--workers", "1") == 0
+    assert len(list((tmp_path / "made" / "images" / "train").glob("CLEVR_train_*.png"))) == 8
+    assert cli("data", "check", "made") == 0
+    assert "Examples: data-check.png" in capsys.readouterr().out
+    assert cli("train", "clevr-state", *SMALL, *SHORT, *IMAGES, "--data.folder", "made", "--out", "runs") == 0
+    assert cli("scenes", "made", "--train", "8", "--val", "3", "--size", "96") == 2
+    assert "made was begun with size 64, not 96" in capsys.readouterr().err
