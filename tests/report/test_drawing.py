@@ -67,7 +67,7 @@ def test_points_lie_where_they_are_coloured_by_mask():
     drawn = axes()
     draw_points(drawn, sets, 0)
     np.testing.assert_allclose(clouds(drawn)[0], [[0.1, 0.2], [0.3, 0.4]])
-    np.testing.assert_allclose(drawn.collections[0].get_array(), [0.0, 0.6], atol=1e-6)
+    np.testing.assert_allclose(np.asarray(drawn.collections[0].get_array()), [0.0, 0.6], atol=1e-6)
 
 
 def test_rows_and_columns_of_digits_stand_upright():
@@ -105,7 +105,7 @@ def test_wrong_words_are_red_and_bold():
     draw_set(drawn, task, batch, 0, Sets(elements, batch.target.mask.float()))
     wrong = [t for t in drawn.texts if t.get_color() == WRONG]
     assert [t.get_text() for t in wrong] == [task.categories["shape"][(said + 1) % 3]]
-    assert wrong[0].get_weight() == "bold"
+    assert wrong[0].get_fontweight() == "bold"
 
 
 def test_a_picture_has_a_row_a_sample_and_a_column_a_step():
@@ -131,8 +131,8 @@ def test_losses_by_step_are_medians_and_mark_the_trained_step():
     loss = torch.tensor([[1.0, 2.0, 9.0]]).expand(5, 3) / torch.arange(1, 6)[:, None]
     figure = losses_by_step({"A": (Watched(batch, way, loss), 2)})
     line, trained = figure.axes[0].lines
-    np.testing.assert_allclose(line.get_ydata(), 2 / np.arange(1, 6))
-    assert list(trained.get_xdata()) == [2, 2]
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), 2 / np.arange(1, 6))
+    assert np.asarray(trained.get_xdata()).tolist() == [2, 2]
     one_shot = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
     assert len(losses_by_step({"MLP": (Watched(batch, one_shot, loss[:1]), 0)}).axes) == 1
 

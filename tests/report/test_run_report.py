@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -151,5 +152,5 @@ def test_curves_have_a_panel_a_metric():
     assert [a.get_title() for a in figure.axes] == [
         "training loss", "validation chamfer ×1000", "validation size accuracy in %",
     ]  # fmt: skip
-    assert list(figure.axes[1].lines[0].get_ydata()) == [2.0]
+    assert np.asarray(figure.axes[1].lines[0].get_ydata()).tolist() == [2.0]
     assert training_curves({"a": []}) is None

@@ -1,0 +1,323 @@
+"""The page in a real Chromium: drawn upon, dragged, by keyboard alone, on a phone; with no error in its console."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import Running
+
+from setpredict.web.catalogue import load_catalogue
+
+pytestmark = pytest.mark.web
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A server with the shipped models."""
+    with Running(load_catalogue()) as address:
+        yield address
+
+
+class Page:
+    """The browser at the page, with what tests do to it."""
+
+    def __init__(self, driver: Any, address: str):
+        self.driver, self.address = driver, address
+
+    def open(self, tab: str) -> None:
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}/#{tab}")
+
+    def find(self, selector: str) -> Any:
+        from selenium.webdriver.common.by import By
+
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[Any]:
+        from selenium.webdriver.common.by import By
+
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, condition: Callable[[], Any], seconds: float = 40) -> Any:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            seen = condition()
+            if seen:
+                return seen
+            time.sleep(0.1)
+        raise AssertionError(f"waited {seconds} s in vain; the page says {self.find('#problem').text!r}")
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def drag(self, canvas: Any, *places: tuple[float, float]) -> None:
+        """Press at the first place (parts of the canvas), move through the others, let go."""
+        from selenium.webdriver import ActionChains
+
+        width, height = canvas.size["width"], canvas.size["height"]
+        chain = ActionChains(self.driver, duration=20)
+        for i, (x, y) in enumerate(places):
+            chain.move_to_element_with_offset(canvas, round((x - 0.5) * width), round((y - 0.5) * height))
+            if i == 0:
+                chain.click_and_hold()
+        chain.release().perform()
+
+    def slide(self, slider: Any, value: int) -> None:
+        """Set a range as a drag of its thumb does."""
+        self.run("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))",
+                 slider, value)  # fmt: skip
+
+    def ink(self, canvas: Any) -> int:
+        """How many pixels have been drawn."""
+        return self.run(
+            "const c = arguments[0], d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 20; return n",
+            canvas,
+        )
+
+    def losses(self, panel: str) -> list[float]:
+        """The representation losses in the captions of the answers."""
+        captions = [c.text for c in self.all(f"#panel-{panel} figcaption span")]
+        return [float(text.rpartition("loss ")[2]) for text in captions if "loss " in text]
+
+    def settled(self, panel: str) -> None:
+        """Answers are there and nothing plays."""
+        self.until(lambda: self.all(f"#panel-{panel} figcaption span") and all(
+            c.text for c in self.all(f"#panel-{panel} figcaption span")))  # fmt: skip
+        self.until(lambda: self.find(f"#panel-{panel} .play").text == "Play")
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not chromedriver:
+        pytest.skip("no chromium and chromedriver here; make test-web installs them")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(chromedriver))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(params=[(1200, 900), (375, 740)], ids=["wide", "phone"])
+def page(request: pytest.FixtureRequest, driver: Any, address: str) -> Iterator[Page]:
+    width, height = request.param
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.get_log("browser")
+    page = Page(driver, address)
+    yield page
+    assert page.errors() == []
+    assert page.run("return document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+
+
+def test_draw_a_digit_and_drag_through_its_steps(page: Page):
+    page.open("digits")
+    page.settled("digits")
+    pad = page.find("#panel-digits .pad")
+    page.find("#panel-digits [data-do=clear]").click()
+    page.until(lambda: page.ink(pad) == 0)
+    assert all(page.ink(c) == 0 for c in page.all("#panel-digits figure canvas"))
+    page.drag(pad, (0.35, 0.25), (0.65, 0.25), (0.6, 0.45), (0.5, 0.65), (0.45, 0.85))  # a seven
+    page.settled("digits")
+    assert page.ink(pad) > 100
+    assert "points, 64 numbers between" in page.find("#panel-digits .count").text
+    canvas = page.all("#panel-digits figure canvas")[0]
+    assert page.ink(canvas) > 100
+    slider = page.find("#panel-digits .slider")
+    losses = []
+    for step in (0, 3, int(slider.get_attribute("max")) // 2):
+        page.slide(slider, step)
+        assert canvas.get_attribute("data-step") == str(step)
+        losses.append(page.losses("digits")[0])
+    assert losses[0] > losses[1] > losses[2], "the representation loss falls"
+
+
+def test_play_pause_and_more_steps(page: Page):
+    page.open("points")
+    page.settled("points")
+    slider, play = page.find("#panel-points .slider"), page.find("#panel-points .play")
+    page.slide(slider, 0)
+    play.click()
+    page.until(lambda: int(slider.get_property("value")) > 1)
+    assert play.text == "Pause"
+    play.click()
+    stopped = slider.get_property("value")
+    time.sleep(0.5)
+    assert slider.get_property("value") == stopped
+    steps = page.find("#panel-points .steps")
+    page.run("arguments[0].value = 70; arguments[0].dispatchEvent(new Event('change'))", steps)
+    page.until(lambda: slider.get_attribute("max") == "70")
+    page.slide(slider, 70)
+    assert "step 70 of 70" in page.find("#panel-points .where").text
+
+
+def test_points_are_placed_and_dragged(page: Page):
+    page.open("points")
+    page.settled("points")
+    pad = page.find("#panel-points .pad")
+    page.find("#panel-points [data-do=clear]").click()
+    page.run("arguments[0].scrollIntoView({block: 'center'})", pad)
+    for place in ((0.3, 0.3), (0.7, 0.35), (0.5, 0.75)):
+        page.drag(pad, place)
+    page.settled("points")
+    points = json.loads(pad.get_attribute("data-points"))
+    assert len(points) == 3
+    assert points[0] == pytest.approx([0.267, 0.267], abs=0.02)
+    page.drag(pad, (0.3, 0.3), (0.35, 0.5), (0.4, 0.6))
+    page.until(lambda: json.loads(pad.get_attribute("data-points"))[0] == pytest.approx([0.384, 0.616], abs=0.03))
+    assert len(json.loads(pad.get_attribute("data-points"))) == 3
+    page.settled("points")
+    captions = [c.text for c in page.all("#panel-points figcaption span")]
+    assert len(captions) == 3
+    assert captions[0].startswith("3 elements")
+
+
+def test_the_page_by_keyboard_alone(page: Page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.open("digits")
+    page.settled("digits")
+    page.run("document.getElementById('tab-digits').focus()")
+    page.press(Keys.ARROW_RIGHT)
+    assert page.run("return document.activeElement.id") == "tab-points"
+    page.settled("points")
+    page.press(Keys.TAB)
+    assert page.run("return document.activeElement.className") == "pad"
+    page.find("#panel-points [data-do=clear]").send_keys(Keys.ENTER)
+    page.run("document.querySelector('#panel-points .pad').focus()")
+    page.press(Keys.ENTER, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_UP, Keys.ENTER)
+    pad = page.find("#panel-points .pad")
+    assert json.loads(pad.get_attribute("data-points")) == [[0.5, 0.5], [pytest.approx(0.4), pytest.approx(0.45)]]
+    assert "Point 2 placed" in page.run("return document.getElementById('live').textContent")
+    page.press(Keys.ENTER, Keys.ARROW_UP, Keys.ENTER)  # pick up, move, put down
+    assert json.loads(pad.get_attribute("data-points"))[1] == [pytest.approx(0.4), pytest.approx(0.4)]
+    page.press(Keys.DELETE)
+    assert len(json.loads(pad.get_attribute("data-points"))) == 1
+    page.settled("points")
+    slider = page.find("#panel-points .slider")
+    before = int(slider.get_property("value"))
+    page.run("arguments[0].focus()", slider)
+    page.press(Keys.ARROW_LEFT)
+    page.until(lambda: int(slider.get_property("value")) == before - 1)
+    assert f"step {before - 1} of" in slider.get_attribute("aria-valuetext")
+
+
+def test_the_dial_turns_polygons(page: Page):
+    page.open("polygons")
+    page.settled("polygons")
+    canvas = page.all("#panel-polygons figure canvas")[0]
+    before = page.run("return arguments[0].toDataURL()", canvas)
+    page.slide(page.find("[name=angle]"), 140)
+    page.slide(page.find("[name=corners]"), 6)
+    page.until(lambda: page.all("#panel-polygons figcaption span")[0].text.startswith("6 elements"))
+    assert page.run("return arguments[0].toDataURL()", canvas) != before
+    assert page.find(".angle").text == "140°"
+    dial = page.find("#panel-polygons .pad")
+    page.run("arguments[0].scrollIntoView({block: 'center'})", dial)
+    page.drag(dial, (0.9, 0.5), (0.5, 0.1))
+    assert float(page.find("[name=angle]").get_property("value")) == pytest.approx(90, abs=3)
+    turn = page.find("[data-do=turn]")
+    page.run("arguments[0].click()", turn)
+    page.until(lambda: float(page.find("[name=angle]").get_property("value")) > 93)
+    page.run("arguments[0].click()", turn)
+
+
+def test_scenes_show_objects_and_what_is_wrong(page: Page):
+    page.open("scenes")
+    page.settled("scenes")
+    canvases = page.all("#panel-scenes figure canvas")
+    assert all(page.ink(c) > 1000 for c in canvases)
+    head = [h.text for h in page.all("#panel-scenes th")]
+    assert head == ["", "x, y, z", "size", "color", "material", "shape", "mask"]
+    rows = page.all("#panel-scenes tbody tr")
+    assert 3 <= len(rows) <= 12
+    marked = [c.text for c in page.all("#panel-scenes td.wrong")]
+    assert all(text.startswith("×") for text in marked)
+    page.slide(page.find("#panel-scenes .slider"), 0)
+    plain = page.run("return arguments[0].toDataURL()", canvases[0])
+    page.run("arguments[0].click()", page.find("#panel-scenes [name=truth]"))
+    assert page.run("return arguments[0].toDataURL()", canvases[0]) != plain
+    page.run("arguments[0].click()", page.find("#panel-scenes .after"))
+    page.until(lambda: page.find("#panel-scenes .chooser input").get_property("value") == "1")
+    page.settled("scenes")
+
+
+def test_without_a_run_the_page_says_how_to_bring_one(page: Page):
+    page.open("run")
+    page.until(lambda: page.find("#panel-run .none").is_displayed())
+    assert "setpredict serve --run" in page.find("#panel-run .none").text
+    page.driver.get(f"{page.address}/docs")
+    page.until(lambda: "POST /api/{model}/decode" in page.find("main").text)
+
+
+@pytest.mark.parametrize("page", [(1200, 900)], indirect=True)
+def test_a_server_that_is_gone_is_said_so(page: Page):
+    page.open("points")
+    page.settled("points")
+    page.run("window.fetch = () => Promise.reject(new Error('no connection'))")
+    page.find("#panel-points [data-do=random]").click()
+    page.until(lambda: page.find("#problem").text == "no connection")
+
+
+def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
+    from rich.console import Console
+
+    from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
+    from setpredict.presets import DataConfig, Experiment
+    from setpredict.report.page import write_reports
+    from setpredict.training.run import train_run
+
+    experiment = Experiment(
+        DataConfig("multisets", points=4, train=64, test=20),
+        latent=8,
+        encoder=EncoderConfig(hidden=(8,)),
+        decoder=DecoderConfig(steps=2),
+        train=TrainConfig(max_steps=2, batch_size=8, threads=1),
+    )
+    train_run(experiment, tmp_path / "my run", console=Console(quiet=True))
+    with Running(load_catalogue([tmp_path / "my run"])) as address:
+        page = Page(driver, address)
+        driver.get(address)  # with a run, the page opens there
+        page.settled("run")
+        assert "my-run (DSPN on multisets)" in page.find("#panel-run select").text
+        assert page.ink(page.find("#panel-run figure canvas")) > 50
+        page.run("arguments[0].click()", page.find("#panel-run .after"))
+        page.settled("run")
+    (report,) = write_reports([tmp_path / "my run"])
+    driver.get_log("browser")
+    driver.get(report.as_uri())
+    assert "my run" in page.find("h1").text
+    assert page.run("return [...document.images].every((i) => i.complete && i.naturalWidth > 0)")
+    assert page.errors() == []

@@ -1,0 +1,98 @@
+"""Shipped models: whole, small, described, loadable, and exported from runs by one command."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from setpredict.cli import TrainOptions
+from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
+from setpredict.model import SetPredictor
+from setpredict.models import FOLDER, MOST_BYTES, Card, shipped
+from setpredict.models.export import command_of, export
+from setpredict.presets import METHODS, PRESETS, DataConfig, Experiment, preset
+from setpredict.training.card import read_card
+from setpredict.training.run import evaluate_run, train_run
+
+
+def test_there_is_a_model_for_every_page():
+    assert {name.partition("-")[0] for name in shipped()} == {"digits", "points", "polygons", "scenes"}
+    assert [n for n in shipped() if n.startswith("points")] == ["points-idspn", "points-dspn", "points-mlp"]
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_model_is_small_whole_and_described(name: str):
+    folder = shipped()[name]
+    card = Card.read(folder)
+    assert (folder / "model.safetensors").stat().st_size <= MOST_BYTES
+    model = SetPredictor.from_pretrained(folder)  # own code is not allowed here
+    assert sum(p.numel() for p in model.parameters()) == card.parameters
+    task = read_card(folder / "task.json")
+    assert model.config is not None
+    assert (model.config.max_size, model.config.features) == (task.max_size, task.features)
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.command in text
+    assert card.date in text
+    for word in ("/work", "/tmp", "/home", "/root"):
+        assert word not in text + (folder / "card.json").read_text(encoding="utf-8")
+
+
+def test_the_package_stays_small():
+    package = FOLDER.parent
+    files = [f for f in package.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
+    assert sum(f.stat().st_size for f in files) < 15_000_000
+
+
+@pytest.mark.parametrize("name", [n for n in shipped() if n.startswith("points")])
+def test_points_come_back_better_than_chance(name: str):
+    model = SetPredictor.from_pretrained(shipped()[name])
+    points = [[0.2, 0.3], [0.8, 0.2], [0.5, 0.8]]
+    found = model.predict([points]).to_list()[0]
+    assert len(found) == 3
+    assert torch.cdist(torch.tensor(points), found).min(dim=1).values.max() < 0.25
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_command_on_a_card_gives_the_experiment_again(name: str, method):
+    import tyro
+
+    experiment = preset(name, method)
+    experiment.train.max_minutes, experiment.train.batch_size = 7.5, 48
+    experiment.data.variable, experiment.encoder.normalise = True, not experiment.encoder.normalise
+    experiment.decoder.hidden, experiment.decoder.stop_below = (3, 5), 0.25
+    words = command_of(experiment, "x").split()
+    assert words[:2] == ["setpredict", "train"]
+    start = preset(words[2], words[4])  # pyright: ignore[reportArgumentType]
+    again = tyro.cli(TrainOptions, default=TrainOptions(start), args=words[5:])
+    assert again.experiment == experiment
+
+
+def test_export_of_a_run(tmp_path: Path):
+    experiment = Experiment(
+        DataConfig("multisets", points=4, train=64, test=20),
+        latent=8,
+        encoder=EncoderConfig(hidden=(8,)),
+        decoder=DecoderConfig(steps=2),
+        train=TrainConfig(max_steps=2, batch_size=8, threads=1),
+    )
+    run = tmp_path / "points-new"
+    train_run(experiment, run, console=Console(quiet=True))
+    with pytest.raises(FileNotFoundError, match="has no test score"):
+        export(run, out=tmp_path / "models")
+    evaluate_run(run)
+    folder = export(run, note="Hardly trained.", out=tmp_path / "models")
+    assert sorted(f.name for f in folder.iterdir()) == [
+        "README.md", "card.json", "config.json", "model.safetensors", "task.json",
+    ]  # fmt: skip
+    assert Card.read(folder).steps_trained == 2
+    assert "Hardly trained." in (folder / "README.md").read_text(encoding="utf-8")
+    export(run, out=tmp_path / "models")  # again: replaced
+    assert Card.read(folder).note == ""
+    with pytest.raises(ValueError, match="letters, digits and dashes"):
+        export(run, "../x", out=tmp_path / "models")
+    (folder / "card.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
+    with pytest.raises(ValueError, match="is not a model card"):
+        Card.read(folder)

@@ -1,0 +1,28 @@
+"""The OpenAPI document, tried out by schemathesis: whatever it allows is answered, whatever it forbids is refused."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from served import Running
+
+from setpredict.web.catalogue import Served
+
+pytestmark = pytest.mark.web
+
+
+def test_nothing_that_the_document_allows_is_a_server_error(models: dict[str, Served], tmp_path):
+    tool = shutil.which("schemathesis", path=os.path.dirname(sys.executable))
+    if not tool:
+        pytest.skip("schemathesis is not installed; make test-web installs it")
+    minutes = float(os.environ.get("SETPREDICT_SCHEMATHESIS_MINUTES", "1"))
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    with Running(models) as address:
+        done = subprocess.run(
+            [tool, "run", f"{address}/openapi.json", "--checks", checks, "--phases", "examples,coverage,fuzzing",
+             "--max-examples", str(int(300 * minutes)), "--seed", "1", "--max-failures", "5"],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60 * minutes + 540,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]
