@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 export SETPREDICT_DATA
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all test-web check format bench clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -18,6 +18,9 @@ test: $(VENV)/.dev  ## all tests but the slow ones, under five minutes
 
 test-all: $(VENV)/.dev  ## the slow tests too
 	$(BIN)/python -m pytest -n 2 -m 'not web'
+
+test-web: $(VENV)/.browser  ## the web page in a real Chromium, and its API under schemathesis
+	$(BIN)/python -m pytest -m web tests/web
 
 check: $(VENV)/.dev  ## ruff and pyright
 	$(BIN)/ruff check .
@@ -42,4 +45,10 @@ $(VENV)/.base: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) -e '.[dev,web]'
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(PIP) -e '.[dev,web,browser]'
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { apt-get -qq update && apt-get -qq install -y chromium chromium-driver; }
 	@touch $@

@@ -15,6 +15,8 @@ from served import Running
 from setpredict.web.catalogue import load_catalogue
 
 pytestmark = pytest.mark.web
+webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
+Keys = webdriver.Keys
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -46,14 +48,10 @@ class Page:
         self.driver.get(f"{self.address}/#{tab}")
 
     def find(self, selector: str) -> Any:
-        from selenium.webdriver.common.by import By
-
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
+        return self.driver.find_element("css selector", selector)
 
     def all(self, selector: str) -> list[Any]:
-        from selenium.webdriver.common.by import By
-
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return self.driver.find_elements("css selector", selector)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -68,16 +66,12 @@ class Page:
         raise AssertionError(f"waited {seconds} s in vain; the page says {self.find('#problem').text!r}")
 
     def press(self, *keys: str) -> None:
-        from selenium.webdriver import ActionChains
-
-        ActionChains(self.driver).send_keys(*keys).perform()
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
     def drag(self, canvas: Any, *places: tuple[float, float]) -> None:
         """Press at the first place (parts of the canvas), move through the others, let go."""
-        from selenium.webdriver import ActionChains
-
         width, height = canvas.size["width"], canvas.size["height"]
-        chain = ActionChains(self.driver, duration=20)
+        chain = webdriver.ActionChains(self.driver, duration=20)
         for i, (x, y) in enumerate(places):
             chain.move_to_element_with_offset(canvas, round((x - 0.5) * width), round((y - 0.5) * height))
             if i == 0:
@@ -117,15 +111,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if not chromium or not chromedriver:
         pytest.skip("no chromium and chromedriver here; make test-web installs them")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(chromedriver))
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
     yield driver
     driver.quit()
 
@@ -205,8 +196,6 @@ def test_points_are_placed_and_dragged(page: Page):
 
 
 def test_the_page_by_keyboard_alone(page: Page):
-    from selenium.webdriver.common.keys import Keys
-
     page.open("digits")
     page.settled("digits")
     page.run("document.getElementById('tab-digits').focus()")
