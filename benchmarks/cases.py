@@ -1,0 +1,249 @@
+"""Each comparison: the plain implementation and ours, on the same weights and data, with a check that both agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import baseline, inputs
+from benchmarks.machine import decoding_flops, training_flops
+from setpredict.decoders import DSPN, MLPDecoder
+from setpredict.encoders import DeepSetEncoder, RelationEncoder, ResNetEncoder
+from setpredict.losses import chamfer_loss, hungarian_loss, outer_loss
+from setpredict.metrics import CLEVR_GROUPS, state_average_precision
+from setpredict.metrics.average_precision import STATE_THRESHOLDS
+from setpredict.sets import Sets
+
+Work = Callable[[], object]
+
+
+@dataclass
+class Case:
+    """Works to time side by side; `ratios` maps a JSON key to the (slower, faster) works that it divides."""
+
+    works: dict[str, Work]
+    ratios: dict[str, tuple[str, str]]
+    check: Callable[[], float]  # the largest relative difference between both sides
+    repeats: int = 5
+    tolerance: float = 1e-3
+    flops: dict[str, float] = field(default_factory=dict)
+
+
+def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
+    """The largest relative difference, in norm."""
+    return max(float((a - b).norm() / b.norm().clamp(min=1e-12)) for a, b in zip(ours, plain, strict=True))
+
+
+def gradients(loss: Tensor, network: Any) -> list[Tensor]:
+    """The loss and its gradient for every parameter of the network."""
+    return [loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))]
+
+
+def features_first(sets: Sets) -> Tensor:
+    return sets.features_with_mask.transpose(1, 2).contiguous()  # (B, C, N)
+
+
+def mnist(batch: int = 32) -> Case:
+    """The MNIST auto-encoder: full backpropagation and Chamfer over all steps, one step only, and decoding."""
+    torch.manual_seed(0)
+    target = inputs.digits(batch)
+    encoder = DeepSetEncoder(2, 64, 342)
+    full = DSPN(encoder, 342, 2)
+    last = DSPN(encoder, 342, 2, initial="fixed", backprop_steps=1)
+    last.initial.load_state_dict(full.initial.state_dict())
+    plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, 64), 342, 2)
+    _copy(full, plain)
+    target_plain = features_first(target)
+
+    def plain_step() -> Tensor:
+        sets, masks = plain(plain.encoder(target_plain[:, :2], target_plain[:, 2]))
+        return baseline.chamfer(_stacked(sets, masks), target_plain)
+
+    def full_step() -> Tensor:
+        return outer_loss(full(encoder(target.elements, target.mask)), target, "chamfer")["loss"]
+
+    def last_step() -> Tensor:
+        return outer_loss(last(encoder(target.elements, target.mask)), target, "chamfer", steps="last")["loss"]
+
+    with torch.no_grad():
+        z = encoder(target.elements, target.mask)
+    sizes, T = [3, 256, 256, 64], 10
+
+    def check() -> float:
+        ours, theirs = gradients(full_step(), encoder.elements), gradients(plain_step(), plain.encoder.network)
+        theirs = [t.view_as(o) for o, t in zip(ours, theirs)]
+        with torch.no_grad():
+            decoded = _stacked(*plain(z))[-1].transpose(1, 2)
+            finals = [d(z).final.features_with_mask for d in (full, last)]
+        return difference([*ours, *finals], [*theirs, decoded, decoded])
+
+    return Case(
+        works={
+            "mnist_plain": lambda: plain_step().backward(),
+            "mnist_full": lambda: full_step().backward(),
+            "mnist_k1": lambda: last_step().backward(),
+            "mnist_decode_plain": lambda: _quiet(plain, z),
+            "mnist_decode": lambda: _quiet(full, z),
+        },
+        ratios={
+            "mnist_train_full": ("mnist_plain", "mnist_full"),
+            "mnist_train_k1": ("mnist_plain", "mnist_k1"),
+            "mnist_decode": ("mnist_decode_plain", "mnist_decode"),
+        },
+        check=check,
+        tolerance=0.02,  # ten steps of float32, each over ranks that rounding may exchange
+        flops={
+            "mnist_full": training_flops(batch, T, 342, sizes, encode=True),
+            "mnist_decode": decoding_flops(batch, T, 342, sizes),
+        },
+    )
+
+
+def clevr_decoder(batch: int = 32) -> Case:
+    """The relation decoder for CLEVR states, with the Hungarian loss over all steps; the vector is given."""
+    torch.manual_seed(0)
+    target = inputs.scenes(batch)
+    encoder = RelationEncoder(18, 512, 10)
+    full = DSPN(encoder, 10, 18)
+    last = DSPN(encoder, 10, 18, initial="fixed", backprop_steps=1)
+    last.initial.load_state_dict(full.initial.state_dict())
+    plain = baseline.PlainDSPN(baseline.PlainRelation(18, 512), 10, 18)
+    _copy(full, plain)
+    target_plain = features_first(target)
+    with torch.no_grad():
+        z = encoder(target.elements, target.mask)
+    z.requires_grad_()
+
+    def plain_step() -> Tensor:
+        return baseline.hungarian(_stacked(*plain(z)), target_plain)
+
+    def full_step() -> Tensor:
+        return outer_loss(full(z), target, "hungarian")["loss"]
+
+    def last_step() -> Tensor:
+        return outer_loss(last(z), target, "hungarian", steps="last")["loss"]
+
+    def check() -> float:
+        ours, theirs = gradients(full_step(), encoder.pairs), gradients(plain_step(), plain.encoder.network)
+        return difference(ours, [t.view_as(o) for o, t in zip(ours, theirs)])
+
+    return Case(
+        works={
+            "clevr_plain": lambda: plain_step().backward(),
+            "clevr_full": lambda: full_step().backward(),
+            "clevr_k1": lambda: last_step().backward(),
+        },
+        ratios={
+            "clevr_decoder_train_full": ("clevr_plain", "clevr_full"),
+            "clevr_decoder_train_k1": ("clevr_plain", "clevr_k1"),
+        },
+        check=check,
+        flops={"clevr_full": training_flops(batch, 10, 100, [512, 512], encode=False)},
+    )
+
+
+def chamfer(batch: int = 32) -> Case:
+    """11 × 32 pairs of sets of 342 points, forward and backward."""
+    return _set_loss("chamfer", chamfer_loss, baseline.chamfer, inputs.digits(batch), 342, 2)
+
+
+def hungarian(batch: int = 32) -> Case:
+    """11 × 32 pairs of sets of 10 objects, forward and backward."""
+    return _set_loss("hungarian", hungarian_loss, baseline.hungarian, inputs.scenes(batch), 10, 18)
+
+
+def _set_loss(name: str, ours, plain, target: Sets, N: int, D: int) -> Case:
+    torch.manual_seed(0)
+    B = len(target)
+    predicted = torch.rand(11, B, N, D + 1).requires_grad_()
+    repeated = Sets(target.elements.repeat(11, 1, 1), target.mask.repeat(11, 1))
+    target_plain = features_first(target)
+
+    def our_loss() -> Tensor:
+        flat = predicted.flatten(0, 1)
+        return ours(Sets(flat[..., :-1], flat[..., -1]), repeated).mean()
+
+    def plain_loss() -> Tensor:
+        return plain(predicted.transpose(2, 3), target_plain)
+
+    def check() -> float:
+        sides = [[loss.detach(), *torch.autograd.grad(loss, [predicted])] for loss in (our_loss(), plain_loss())]
+        return difference(*sides)
+
+    works: dict[str, Work] = {f"{name}_plain": lambda: plain_loss().backward(), name: lambda: our_loss().backward()}
+    return Case(works, {name: (f"{name}_plain", name)}, check, repeats=8 if name == "chamfer" else 30)
+
+
+def average_precision(images: int = 15_000) -> Case:
+    """15,000 images of 10 objects at six distances."""
+    target = inputs.scenes(images)
+    generator = torch.Generator().manual_seed(1)
+    states = target.elements + 0.15 * torch.randn(target.elements.shape, generator=generator)
+    scores = torch.rand(target.mask.shape, generator=generator).clamp(0.05, 0.95)  # with ties
+    groups = list(CLEVR_GROUPS.values())
+    arrays: Any = [t.numpy() for t in (states, scores, target.elements, target.mask)]
+
+    def ours() -> Tensor:
+        return state_average_precision(states, scores, target.elements, target.mask)
+
+    def plain() -> list[float]:
+        states, scores, targets, present = arrays
+        return baseline.average_precision(states, scores, targets, present, tuple(STATE_THRESHOLDS), groups)
+
+    return Case(
+        {"average_precision_plain": plain, "average_precision": ours},
+        {"average_precision": ("average_precision_plain", "average_precision")},
+        check=lambda: difference([ours()], [torch.tensor(plain(), dtype=torch.float64)]),
+        repeats=1,
+        tolerance=1e-9,
+    )
+
+
+def clevr_overhead(batch: int = 32) -> Case:
+    """A whole training step with ResNet34 at 128 pixels: DSPN ÷ the MLP decoder, both ours."""
+    torch.manual_seed(0)
+    target = inputs.scenes(batch)
+    images = torch.rand(batch, 3, 128, 128)
+    network = ResNetEncoder(512, 128)
+    dspn, mlp = DSPN(RelationEncoder(18, 512, 10), 10, 18), MLPDecoder(512, 10, 18, hidden=(512, 512))
+
+    def step(decoder: nn.Module) -> None:
+        z = network(images)
+        loss = outer_loss(decoder(z), target, "hungarian")["loss"]
+        if isinstance(decoder, DSPN):
+            loss = loss + 0.1 * decoder.target_loss(target, z).mean()
+        loss.backward()
+
+    works: dict[str, Work] = {"clevr_step_dspn": lambda: step(dspn), "clevr_step_mlp": lambda: step(mlp)}
+    ratios = {"clevr_overhead": ("clevr_step_dspn", "clevr_step_mlp")}
+    return Case(works, ratios, check=lambda: 0.0, repeats=3)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "chamfer": chamfer,
+    "hungarian": hungarian,
+    "mnist": mnist,
+    "clevr_decoder": clevr_decoder,
+    "average_precision": average_precision,
+    "clevr_overhead": clevr_overhead,
+}
+
+
+def _copy(ours: DSPN, plain: baseline.PlainDSPN) -> None:
+    baseline.copy_encoder(ours.encoder, plain.encoder)  # pyright: ignore[reportArgumentType]
+    with torch.no_grad():
+        plain.start.copy_(ours.initial.values[:, :-1].T)  # pyright: ignore
+        plain.start_mask.copy_(ours.initial.values[:, -1])  # pyright: ignore
+
+
+def _stacked(sets: list[Tensor], masks: list[Tensor]) -> Tensor:
+    return torch.cat([torch.stack(sets), torch.stack(masks)[:, :, None]], dim=2)  # (T+1, B, C, N)
+
+
+@torch.no_grad()
+def _quiet(decoder: nn.Module, z: Tensor) -> object:
+    return decoder(z)

@@ -1,0 +1,82 @@
+"""The tables of docs/performance.md, written from a results file, so that page and file cannot differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+BARS: dict[str, tuple[str, float | None]] = {
+    "mnist_train_full": ("MNIST training step, full backprop, Chamfer over all steps", 2.4),
+    "mnist_train_k1": ("the same baseline against `backprop_steps=1` with the loss on YT", 5.0),
+    "mnist_decode": ("MNIST: decode 32 sets, no gradients", 2.0),
+    "clevr_decoder_train_full": ("relation decoder (N=10, D=18, 512/512), Hungarian over all steps", 1.9),
+    "clevr_decoder_train_k1": ("the same baseline against `backprop_steps=1` with the loss on YT", 3.5),
+    "chamfer": ("Chamfer loss, 352 pairs of sets of 342, forward and backward", 15.0),
+    "hungarian": ("Hungarian loss, 352 pairs of sets of 10, forward and backward", 4.0),
+    "average_precision": ("15,000 images × 10 objects, six thresholds", 50.0),
+    "mnist_train_full_memory": ("MNIST training step, peak memory above the idle process", 4.0),
+    "mnist_train_k1_memory": ("the same with `backprop_steps=1`", 8.0),
+    "clevr_overhead": ("a training step with ResNet34 at 128×128: DSPN ÷ MLP decoder (the paper: 1.75)", None),
+}
+
+
+def speed_table(results: dict[str, Any]) -> str:
+    lines = ["| key | work | plain | ours | ratio | bar |", "| --- | --- | --- | --- | --- | --- |"]
+    for key, (work, bar) in BARS.items():
+        if key not in results:
+            continue
+        slow, quick = results["details"][key]
+        unit = _bytes if key.endswith("memory") else _seconds
+        goal = "report" if bar is None else f"{bar:g} ×"
+        lines.append(f"| `{key}` | {work} | {unit(slow)} | {unit(quick)} | **{results[key]:.2f} ×** | {goal} |")
+    return "\n".join(lines)
+
+
+def machine_line(results: dict[str, Any]) -> str:
+    m = results["machine"]
+    shares = [
+        f"{k.removesuffix('_matmul_fraction')} {results[k]:.0%}" for k in results if k.endswith("_matmul_fraction")
+    ]
+    return (
+        f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}), torch {m['torch']}, numba {m['numba']}, "
+        f"{m['time']}, load {m['load']}. Its matrix product reaches {results['matmul_gflops']:.0f} GFLOP/s; "
+        f"our steps reach of that: {', '.join(shares)}."
+    )
+
+
+def scaling_table(scaling: dict[str, Any]) -> str:
+    lines = ["| against | from | to | time grows as | memory grows as |", "| --- | --- | --- | --- | --- |"]
+    for name, curve in scaling["curves"].items():
+        x = curve["values"]
+        lines.append(
+            f"| {name} | {x[0]} | {x[-1]} | x^{curve['time_exponent']:.2f} | x^{curve['memory_exponent']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def fill(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the page's markers of that name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    old = page.read_text(encoding="utf-8")
+    if begin not in old or end not in old:
+        raise ValueError(f"{page} has no markers {begin} … {end}")
+    head, tail = old.split(begin)[0], old.split(end)[1]
+    page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+
+
+def update(page: Path, results: Path, scaling: Path) -> None:
+    """Write every table of the page from the files that the commands wrote."""
+    if results.is_file():
+        found = json.loads(results.read_text())
+        fill(page, "speed", f"{speed_table(found)}\n\n{machine_line(found)}")
+    if scaling.is_file():
+        fill(page, "scaling", scaling_table(json.loads(scaling.read_text())))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.3g} ms"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**20:.0f} MB"
