@@ -118,7 +118,7 @@ def test_a_large_body_is_refused(client: httpx.Client):
     assert "1,000,000" in answer.json()["detail"]
 
 
-def test_a_body_of_unstated_length_is_refused_as_soon_as_it_is_too_large():
+def test_an_endless_body_is_given_up_and_not_kept():
     taken, sent = 0, []
 
     async def receive() -> dict:
@@ -130,8 +130,13 @@ def test_a_body_of_unstated_length_is_refused_as_soon_as_it_is_too_large():
         sent.append(message)
 
     asyncio.run(BodyLimit(None, most=5000)({"type": "http", "headers": []}, receive, send))
-    assert taken == 6
+    assert taken == 6 + 41  # over the limit after six, then eight limits thrown away
     assert sent[0]["status"] == 413
+
+
+@pytest.mark.parametrize("size", [1_000_001, 3_000_000])
+def test_a_stated_length_beyond_the_limit_gets_its_reason(client: httpx.Client, size: int):
+    assert client.post("/api/points-dspn/decode", content=b" " * size).status_code == 413
 
 
 def test_waiting_requests_are_decoded_together_and_like_alone(models: dict[str, Served]):

@@ -23,7 +23,7 @@ class DecodeRequest(BaseModel):
     vector: Annotated[list[Number], Field(min_length=1, max_length=4096)] | None = Field(
         None, description="A vector, for models whose input is one."
     )
-    image: Annotated[str, Field(min_length=1, max_length=1_000_000)] | None = Field(
+    image: Annotated[str, Field(min_length=1, max_length=900_000)] | None = Field(
         None, description="A PNG or JPEG in base64, for models whose input is an image. It is squashed to a square."
     )
     sample: Annotated[int, Field(ge=0, le=10_000_000, strict=True)] | None = Field(

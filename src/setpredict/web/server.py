@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
 
 import torch
 import uvicorn
@@ -86,6 +85,8 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         """The models, what they take, and how good they are."""
         return infos
 
+    named = InPath(max_length=200, description="A name from /api/models.", json_schema_extra={"enum": list(models)})
+
     @app.post(
         "/api/{model}/decode",
         tags=["models"],
@@ -98,9 +99,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
             503: {"model": Problem, "description": "Too many requests wait, or the time is over."},
         },
     )
-    async def decode(
-        model: Annotated[str, InPath(max_length=200, description="A name from /api/models.")], request: DecodeRequest
-    ) -> Response:
+    async def decode(request: DecodeRequest, model: str = named) -> Response:
         """Decode one input: the set after every step from Y0 to YT."""
         served = models.get(model)
         if served is None:
