@@ -39,8 +39,9 @@ def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
 
 
 def gradients(loss: Tensor, network: Any) -> list[Tensor]:
-    """The loss and its gradient for every parameter of the network."""
-    return [loss.detach(), *torch.autograd.grad(loss, list(network.parameters()))]
+    """The loss and its gradient for all parameters of the network, as one vector (single ones may be 0 but for noise)."""
+    found = torch.autograd.grad(loss, list(network.parameters()))
+    return [loss.detach(), torch.cat([g.flatten() for g in found])]
 
 
 def features_first(sets: Sets) -> Tensor:
@@ -75,7 +76,6 @@ def mnist(batch: int = 32) -> Case:
 
     def check() -> float:
         ours, theirs = gradients(full_step(), encoder.elements), gradients(plain_step(), plain.encoder.network)
-        theirs = [t.view_as(o) for o, t in zip(ours, theirs)]
         with torch.no_grad():
             decoded = _stacked(*plain(z))[-1].transpose(1, 2)
             finals = [d(z).final.features_with_mask for d in (full, last)]
@@ -95,7 +95,6 @@ def mnist(batch: int = 32) -> Case:
             "mnist_decode": ("mnist_decode_plain", "mnist_decode"),
         },
         check=check,
-        tolerance=0.02,  # ten steps of float32, each over ranks that rounding may exchange
         flops={
             "mnist_full": training_flops(batch, T, 342, sizes, encode=True),
             "mnist_decode": decoding_flops(batch, T, 342, sizes),
@@ -129,7 +128,7 @@ def clevr_decoder(batch: int = 32) -> Case:
 
     def check() -> float:
         ours, theirs = gradients(full_step(), encoder.pairs), gradients(plain_step(), plain.encoder.network)
-        return difference(ours, [t.view_as(o) for o, t in zip(ours, theirs)])
+        return difference(ours, theirs)
 
     return Case(
         works={

@@ -28,12 +28,12 @@ def measure(case: str, work: str) -> int:
     ready = build()
     gc.collect()
     CLEAR.write_text("5")  # the peak begins anew
-    idle = _kilobytes("VmRSS")
+    idle = kilobytes("VmRSS")
     ready.works[work]()
-    return 1024 * (_kilobytes("VmHWM") - idle)
+    return 1024 * (kilobytes("VmHWM") - idle)
 
 
-def _kilobytes(field: str) -> int:
+def kilobytes(field: str) -> int:
     for line in STATUS.read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1])

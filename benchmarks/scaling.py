@@ -1,0 +1,119 @@
+"""How time and memory grow: `python -m benchmarks.scaling` measures, fits exponents and plots.
+
+Each point is a training step of DSPN on sets (the MLP encoder, full backpropagation, Chamfer over all steps) in a
+process of its own. One of N, T, B and D changes at a time; T also with `recompute` and with `backprop_steps=1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+from benchmarks.memory import CLEAR, kilobytes
+from benchmarks.page import update
+
+ROOT = Path(__file__).parents[1]
+START = {"N": 256, "T": 10, "B": 16, "D": 2}
+CURVES: dict[str, tuple[str, list[int], dict[str, Any]]] = {
+    "N": ("N", [128, 256, 512, 1024], {}),
+    "T": ("T", [5, 10, 20, 40], {}),
+    "T, recompute": ("T", [5, 10, 20, 40, 100], {"recompute": True}),
+    "T, backprop_steps=1": ("T", [5, 10, 20, 40, 100], {"backprop_steps": 1, "initial": "fixed"}),
+    "B": ("B", [4, 8, 16, 32, 64], {}),
+    "D": ("D", [2, 8, 32, 128], {}),
+}
+
+
+def point(N: int, T: int, B: int, D: int, **options: Any) -> tuple[float, int]:
+    """Seconds and bytes of one training step, after one of a single sample that compiles and warms up."""
+    import torch
+
+    from benchmarks.timing import seconds
+    from setpredict.decoders import DSPN
+    from setpredict.encoders import DeepSetEncoder
+    from setpredict.losses import outer_loss
+    from setpredict.sets import Sets
+
+    torch.manual_seed(0)
+    decoder = DSPN(DeepSetEncoder(D, 64, N), N, D, steps=T, **options)
+
+    def step(batch: int) -> None:
+        target = Sets(torch.rand(batch, N, D), torch.ones(batch, N, dtype=torch.bool))
+        prediction = decoder(decoder.encoder(target.elements, target.mask))
+        outer_loss(prediction, target, "chamfer")["loss"].backward()
+
+    step(1)
+    gc.collect()
+    CLEAR.write_text("5")
+    idle = kilobytes("VmRSS")
+    first = seconds(lambda: step(B))
+    size = 1024 * (kilobytes("VmHWM") - idle)
+    return min(first, *(seconds(lambda: step(B)) for _ in range(3))), size
+
+
+def exponent(values: list[int], measured: list[float]) -> float:
+    """p of the power law c·x^p through the points, by least squares on logarithms."""
+    return float(np.polyfit(np.log(values), np.log(measured), 1)[0])
+
+
+def measure(name: str) -> dict[str, Any]:
+    letter, values, options = CURVES[name]
+    times, sizes = [], []
+    for value in values:
+        command = [sys.executable, "-m", "benchmarks.scaling", "--point", json.dumps(START | {letter: value} | options)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode:
+            raise RuntimeError(f"{name} = {value} failed:\n{done.stderr}")
+        seconds, size = json.loads(done.stdout)
+        times.append(seconds)
+        sizes.append(size)
+    fits = {"time_exponent": exponent(values, times), "memory_exponent": exponent(values, sizes)}
+    return {"values": values, "seconds": times, "bytes": sizes} | fits
+
+
+def plot(curves: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for axis, field, label, unit in ((axes[0], "seconds", "time", 1), (axes[1], "bytes", "memory", 2**20)):
+        for name, curve in curves.items():
+            relative = np.array(curve["values"]) / curve["values"][0]
+            power = curve[f"{label}_exponent"]
+            axis.loglog(relative, np.array(curve[field]) / unit, marker="o", label=f"{name}: $x^{{{power:.2f}}}$")
+        axis.set_xlabel("times the first value")
+        axis.set_ylabel({"time": "seconds a step", "memory": "peak memory (MB)"}[label])
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.scaling", description=__doc__)
+    parser.add_argument("--point", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.point:
+        print(json.dumps(point(**json.loads(given.point))))
+        return
+    from benchmarks.machine import describe
+
+    curves = {name: measure(name) for name in track(CURVES, description="scaling")}
+    path = ROOT / "benchmarks" / "results" / "scaling.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": describe(), "start": START, "curves": curves}, indent=2) + "\n")
+    plot(curves, ROOT / "docs" / "images" / "scaling.svg")
+    update(ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results" / "speed.json", path)
+
+
+if __name__ == "__main__":
+    main()
