@@ -29,8 +29,8 @@ def measure(case: str) -> dict[str, Any]:
     """In each process: the time of a step with and without summing gradients over the processes, alternately."""
     from setpredict.model import SetPredictor
     from setpredict.presets import make_task, preset
+    from setpredict.training.devices import make_fabric
     from setpredict.training.loop import TrainState, forward, make_set_loss
-    from setpredict.training.run import make_fabric
 
     name, method, changes = CASES[case]
     experiment = preset(name, method, "small")

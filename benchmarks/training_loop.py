@@ -16,9 +16,11 @@ from torch.nn.utils import clip_grad_norm_
 from setpredict.losses import outer_loss
 from setpredict.model import SetPredictor
 from setpredict.presets import make_task, preset
+from setpredict.training.devices import make_fabric
+from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import TrainState, fit, make_set_loss
-from setpredict.training.run import Run, StopRequest, make_fabric
+from setpredict.training.run import Run
 
 RESULTS = Path(__file__).parent / "results" / "training_loop.json"
 CASES = {"polygons": 200, "mnist": 12}  # preset, steps of one round

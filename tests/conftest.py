@@ -8,6 +8,8 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+collect_ignore_glob = ["*/conftest.py"]  # they hold no doctests, and two modules of one name collide
+
 install_import_hook("setpredict", "strict_types.check")
 
 settings.register_profile("setpredict", max_examples=25, deadline=None)

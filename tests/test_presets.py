@@ -11,8 +11,8 @@ from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import METHODS, PRESETS, SCALES, DataConfig, Experiment, make_task, preset
 from setpredict.sets import Sets
+from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
-from setpredict.training.run import make_fabric
 
 SHAPES = {  # input kind, input size, N, D, kind
     "polygons": ("vector", 8, 8, 2, "polygons"),

@@ -64,16 +64,18 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     from rich.console import Console
 
     from setpredict.config import to_dict
-    from setpredict.training.run import evaluate_run, train_run
+    from setpredict.report.pictures import save_validation_picture
+    from setpredict.training.run import train_run
 
     experiment, console = options.experiment, Console()
     folder = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
     if int(os.environ.get("RANK", "0")) == 0:
         console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
         console.print(f"Run: [bold]{folder}[/]")
-    train_run(experiment, folder, resume=options.resume is not None, init_from=options.init_from, console=console)
+    start = {"resume": options.resume is not None, "init_from": options.init_from}
+    train_run(experiment, folder, **start, draw=save_validation_picture, console=console)
     if (folder / "done.json").is_file():
-        evaluate_run(folder, console=console)
+        evaluate(folder)
         if int(os.environ.get("RANK", "0")) == 0:
             from setpredict.report.page import report_after_training
 
@@ -96,11 +98,15 @@ def evaluate(
     """
     from rich.console import Console
 
+    from setpredict.report.tables import evaluation_rows, terminal
     from setpredict.training.run import evaluate_run
 
     if any(s < 0 for s in steps):
         raise ValueError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
-    evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=Console())
+    console = Console()
+    rows = evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=console)
+    if int(os.environ.get("RANK", "0")) == 0:
+        console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split"))
 
 
 def predict(

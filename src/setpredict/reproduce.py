@@ -17,6 +17,7 @@ from setpredict.data.places import data_folder
 from setpredict.files import write_text
 from setpredict.presets import DataConfig, Experiment, Method, Scale, preset
 from setpredict.report.paper import TABLES
+from setpredict.report.pictures import save_validation_picture
 from setpredict.report.tables import heading, markdown, percent, published, summary, terminal
 from setpredict.revision import revision
 from setpredict.training.evaluation import Evaluation
@@ -69,7 +70,7 @@ def reproduce(
             if not finish(experiment, folder, console):
                 raise KeyboardInterrupt
             counts = [None] if row.method in ("mlp", "lstm") else list(steps)
-            seen = evaluate_run(folder, counts, console=console, quiet=True)
+            seen = evaluate_run(folder, counts, console=console)
             entries.append({"row": row.name, "seed": seed, **record(folder, seen)})
     content = {"table": table, "scale": scale, "data": note, "runs": entries}
     heads, cells = lay_out(table, entries)
@@ -119,7 +120,8 @@ def finish(experiment: Experiment, folder: Path, console: Console) -> bool:
             raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
         console.print(f"{folder} is done already.")
         return True
-    train_run(experiment, folder, resume=(folder / "last.ckpt").is_file(), console=console)
+    resume = (folder / "last.ckpt").is_file()
+    train_run(experiment, folder, resume=resume, draw=save_validation_picture, console=console)
     return done.is_file()
 
 

@@ -122,7 +122,8 @@ def test_masked_assignment_uses_only_what_is_present():
     torch.manual_seed(0)
     costs = torch.rand(4, 5, 5)
     rows = torch.tensor([[True] * 5, [False, True, True, True, False], [True] * 5, [True, False, False, False, False]])
-    columns = torch.tensor([[True, False, True, False, True], [True, True, False, False, True], [False] * 5, [False] * 5])
+    columns = [[True, False, True, False, True], [True, True, False, False, True], [False] * 5, [False] * 5]
+    columns = torch.tensor(columns)
     got = assign(costs, rows, columns)
     for p in range(4):
         assert got[p][~columns[p]].eq(-1).all()

@@ -8,9 +8,9 @@ import torch
 from setpredict.config import DecoderConfig, EncoderConfig, LossConfig, TrainConfig
 from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig, Experiment, make_task
+from setpredict.training.devices import make_fabric
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit
-from setpredict.training.run import make_fabric
 
 
 def experiment(decoder: str, batch_size: int) -> Experiment:

@@ -15,8 +15,10 @@ from rich.console import Console
 from setpredict.config import ConfigError
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
+from setpredict.report.pictures import save_validation_picture
+from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import RunLog, read_log
-from setpredict.training.run import Diverged, StopRequest, evaluate_run, read_experiment, train_run
+from setpredict.training.run import Diverged, evaluate_run, read_experiment, train_run
 
 QUIET = Console(quiet=True)
 
@@ -41,7 +43,7 @@ def same(a, b) -> bool:
 
 def test_a_run_leaves_everything_behind(tiny, run_folder):
     tiny.train.pictures = True
-    seen = go(tiny, run_folder)
+    seen = go(tiny, run_folder, draw=save_validation_picture)
     assert seen is not None
     assert seen.metrics["hungarian"] > 0
     names = {p.name for p in run_folder.iterdir()}

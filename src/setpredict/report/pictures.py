@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from setpredict.data.task import Batch, SetTask
 from setpredict.report.drawing import draw_set, in_words, input_image, some_steps
+from setpredict.report.progression import save
 from setpredict.sets import Prediction, Sets
 
 
@@ -15,6 +17,11 @@ def validation_picture(task: SetTask, batch: Batch, prediction: Prediction) -> F
     """Some samples step by step, with the target beside them."""
     steps = some_steps(prediction.steps, 3 if in_words(task) else 5)
     return picture(task, batch, prediction, steps, samples=range(min(4, len(batch))))
+
+
+def save_validation_picture(task: SetTask, batch: Batch, prediction: Prediction, path: Path) -> Path:
+    """What a run leaves behind after each validation."""
+    return save(validation_picture(task, batch, prediction), path)
 
 
 def picture(

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -17,43 +13,27 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import track
 
-from setpredict.config import ConfigError, TrainConfig, from_dict, to_dict
-from setpredict.data.task import SetTask
+from setpredict.config import ConfigError, from_dict, to_dict
+from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
 from setpredict.model import SetPredictor, load_weights
 from setpredict.presets import Experiment, make_task
-from setpredict.report.pictures import validation_picture
-from setpredict.report.progression import save
-from setpredict.report.tables import evaluation_rows, terminal
-from setpredict.sets import NotFinite
+from setpredict.sets import NotFinite, Prediction
 from setpredict.training.card import to_card
 from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
+from setpredict.training.devices import make_fabric
 from setpredict.training.evaluation import Evaluation, evaluate
+from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import Step, TrainState, any_rank, fit, make_set_loss
 
 MOST_ROLLBACKS = 3
+Draw = Callable[[SetTask, Batch, Prediction, Path], object]
 
 
 class Diverged(ValueError):
     """Training met a value that is not finite."""
-
-
-def make_fabric(train: TrainConfig) -> Fabric:
-    """The devices and precision of a run. Under torchrun, its world is used."""
-    if train.threads:
-        torch.set_num_threads(train.threads)
-    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if under_torchrun else train.devices
-    nodes = int(os.environ["WORLD_SIZE"]) // devices if under_torchrun else 1
-    accelerator = train.accelerator
-    if accelerator == "auto" and not torch.cuda.is_available():
-        accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
-    strategy = "ddp" if devices * nodes > 1 else "auto"
-    return Fabric(
-        accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
-    )
 
 
 def read_experiment(folder: Path) -> Experiment:
@@ -73,9 +53,13 @@ def train_run(
     *,
     resume: bool = False,
     init_from: Path | None = None,
+    draw: Draw | None = None,
     console: Console | None = None,
 ) -> Evaluation | None:
-    """Train in `folder`, from the start or from its last checkpoint; the last validation is returned."""
+    """Train in `folder`, from the start or from its last checkpoint; the last validation is returned.
+
+    `draw(task, batch, prediction, path)` makes the picture that is left behind after each validation.
+    """
     fabric = make_fabric(experiment.train)
     console = console or Console()
     _refuse_folder(folder, resume)
@@ -95,7 +79,7 @@ def train_run(
         write_text(folder / "task.json", json.dumps(to_card(task), indent=2) + "\n")
         write_text(folder / "config.json", json.dumps(to_dict(experiment), indent=2) + "\n")
     fabric.barrier()
-    run = Run(fabric, folder, experiment, task, state, console)
+    run = Run(fabric, folder, experiment, task, state, console, draw)
     return run.go()
 
 
@@ -106,29 +90,23 @@ def evaluate_run(
     *,
     batch_size: int = 128,
     console: Console | None = None,
-    quiet: bool = False,
 ) -> list[Evaluation]:
-    """Measure the best model of a run on a whole split, each number of inner steps a row."""
+    """Measure the best model of a run on a whole split, each number of inner steps a row; the rows are saved too."""
     experiment = read_experiment(folder)
+    if not (folder / "best" / "model.safetensors").is_file():
+        raise FileNotFoundError(f"{folder} has no validated model yet: {folder / 'best'} is missing")
     fabric = make_fabric(experiment.train)
     fabric.launch()
     console = console if console and fabric.is_global_zero else Console(quiet=True)
-    if not (folder / "best" / "model.safetensors").is_file():
-        raise FileNotFoundError(f"{folder} has no validated model yet: {folder / 'best'} is missing")
     model = SetPredictor.from_pretrained(folder / "best", str(fabric.device), allow_own_code=True)
     if not isinstance(model.decoder, DSPN):
         steps = (None,)
-    task = make_task(experiment.data)
-    rows = []
+    task, workers, rows = make_task(experiment.data), experiment.train.workers, []
     for count in track(steps, "evaluating", console=console, transient=True):
-        workers = experiment.train.workers
         rows.append(evaluate(fabric, model, task, experiment.loss, split, count, batch_size, workers))
     if fabric.is_global_zero:
         text = json.dumps([asdict(r) for r in rows], indent=2, ensure_ascii=False)
         write_text(folder / f"evaluation-{split}.json", text + "\n")
-        if not quiet:
-            heads, cells = evaluation_rows(rows)
-            console.print(terminal(heads, cells, f"{folder}, {split} split ({task.name})"))
     fabric.barrier()
     return rows
 
@@ -143,6 +121,7 @@ class Run:
     task: SetTask
     state: TrainState
     console: Console
+    draw: Draw | None = None
     log: RunLog | None = None
     line: ProgressLine = field(init=False)
     last: Evaluation | None = None
@@ -255,14 +234,14 @@ class Run:
                 state.best_weights.save_pretrained(self.folder / "best")
                 text = json.dumps({"step": state.step, **asdict(seen)}, indent=2, ensure_ascii=False)
                 write_text(self.folder / "best" / "validation.json", text + "\n")
-            if train.pictures:
-                self.draw()
+            if train.pictures and self.draw is not None:
+                self.leave_picture(self.draw)
         self.fabric.barrier()
         words = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
         self.line.say(f"step {state.step}  validation: {words}{'  (best so far)' if better else ''}")
 
-    def draw(self) -> None:
-        """A picture of some validation samples."""
+    def leave_picture(self, draw: Draw) -> None:
+        """Some validation samples, as the model now predicts them."""
         batch = next(iter(self.task.loader("val", 6))).to(self.fabric.device)
         model = self.state.best_weights
         was_training = model.training
@@ -293,29 +272,6 @@ class Run:
         self.save()
         self.since = (state.step, state.seconds)
         self.line.say(f"[yellow]{seen} Back to step {state.step} with the learning rate × {state.lr_scale:g}.[/]")
-
-
-class StopRequest(AbstractContextManager):
-    """Ctrl-C and SIGTERM ask the run to finish its step and save; a second Ctrl-C stops at once."""
-
-    def __init__(self, console: Console):
-        self.console, self.asked, self.before = console, False, {}
-
-    def __enter__(self) -> StopRequest:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = True
-        self.console.print("Finishing this step and saving …")
 
 
 def _refuse_folder(folder: Path, resume: bool) -> None:

@@ -1,0 +1,26 @@
+"""Processes, devices and precision, through Lightning Fabric."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from lightning_fabric import Fabric
+
+from setpredict.config import TrainConfig
+
+
+def make_fabric(train: TrainConfig) -> Fabric:
+    """The devices and precision of a run. Under torchrun, its world is used."""
+    if train.threads:
+        torch.set_num_threads(train.threads)
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if under_torchrun else train.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // devices if under_torchrun else 1
+    accelerator = train.accelerator
+    if accelerator == "auto" and not torch.cuda.is_available():
+        accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
+    strategy = "ddp" if devices * nodes > 1 else "auto"
+    return Fabric(
+        accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
+    )
