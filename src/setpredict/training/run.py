@@ -248,10 +248,7 @@ class Run:
         with torch.no_grad():
             prediction = model.eval()(batch.input)
         model.train(was_training)
-        save(
-            validation_picture(self.task, batch, prediction),
-            self.folder / "pictures" / f"step-{self.state.step:07d}.png",
-        )
+        draw(self.task, batch, prediction, self.folder / "pictures" / f"step-{self.state.step:07d}.png")
 
     def save(self) -> None:
         if self.fabric.is_global_zero:
