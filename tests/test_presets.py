@@ -1,6 +1,7 @@
 """Every preset loads; at the paper's scale, every model is built at full size and takes one step."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from setpredict.sets import Sets
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
 
-SHAPES = {  # input kind, input size, N, D, kind
+SHAPES: dict[str, tuple[Any, int, int, int, Any]] = {  # input kind, input size, N, D, kind
     "polygons": ("vector", 8, 8, 2, "polygons"),
     "multisets": ("set", 2, 8, 2, "points"),
     "mnist": ("set", 2, 342, 2, "points"),

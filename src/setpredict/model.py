@@ -47,7 +47,7 @@ class SetPredictor(nn.Module):
         target: Sets | None = None,
         *,
         steps: int | None = None,
-        keys: Int[Tensor, "B"] | None = None,
+        keys: Int[Tensor, " B"] | None = None,
     ) -> Prediction:
         """Every set on the way. With the target, its representation loss is there too, for the λ term of training."""
         z = self.encode(input)

@@ -114,7 +114,7 @@ class Sets:
         elements = torch.nn.functional.pad(self.elements, (0, 0, 0, extra))
         return Sets(elements, torch.nn.functional.pad(self.mask, (0, extra)))
 
-    def permute(self, order: Int[Tensor, "N"] | Int[Tensor, "B N"]) -> Sets:
+    def permute(self, order: Int[Tensor, " N"] | Int[Tensor, "B N"]) -> Sets:
         """The same sets with their elements in another order, one for the batch (N,) or one a sample (B, N)."""
         B, N, D = self.elements.shape
         order = order.expand(B, N)
@@ -132,7 +132,7 @@ class Sets:
         return self
 
     @property
-    def sizes(self) -> Int[Tensor, "B"]:
+    def sizes(self) -> Int[Tensor, " B"]:
         """How many elements each set has (a soft mask counts above one half)."""
         keep = self.mask if self.mask.dtype == torch.bool else self.mask > 0.5
         return keep.sum(dim=1)
@@ -182,11 +182,11 @@ class Prediction:
     """L_repr(Yt, z) of every set, to look at (no gradients); None for decoders that have no set encoder."""
     grad_norm: Float[Tensor, "T B"] | None = None
     """‖∂L_repr/∂Yt‖ at each step, before clipping."""
-    steps_taken: Int[Tensor, "B"] | None = None
+    steps_taken: Int[Tensor, " B"] | None = None
     """How many steps each sample took before its representation loss fell below the threshold."""
     grad_from: int = 0
     """The first step whose set carries gradients; a set loss "over all steps" starts there."""
-    target_loss: Float[Tensor, "B"] | None = None
+    target_loss: Float[Tensor, " B"] | None = None
     """L_repr(Y, z) of the target, with gradients, where a target was given (the λ term of Algorithm 1)."""
 
     @property

@@ -8,6 +8,7 @@ from torch import nn
 
 from setpredict import DSPN, DeepSetEncoder, NotFinite, RelationEncoder, Sets, hungarian_loss, outer_loss
 from setpredict.decoders.initial import keyed_normal
+from setpredict.encoders.pooling import Pooling
 
 IDSPN = {
     "steps": 6,
@@ -23,7 +24,7 @@ IDSPN = {
 }
 
 
-def make(encoder=DeepSetEncoder, *, N=5, D=2, L=8, seed=0, hidden=(16,), pool="fspool", **options) -> DSPN:
+def make(encoder=DeepSetEncoder, *, N=5, D=2, L=8, seed=0, hidden=(16,), pool: Pooling = "fspool", **options) -> DSPN:
     torch.manual_seed(seed)
     mask = "none" if options.get("mask") == "none" else options.pop("mask_role", "feature")
     built = encoder(D, L, N, hidden=hidden, pool=pool, mask=mask)

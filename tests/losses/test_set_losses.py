@@ -72,8 +72,9 @@ def test_chamfer_is_its_definition(seed, masks):
 
 
 def test_the_papers_remark_on_multisets():
-    aab, abb = Sets.from_list([[[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]]), Sets.from_list(
-        [[[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]]]
+    aab, abb = (
+        Sets.from_list([[[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]]),
+        Sets.from_list([[[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]]]),
     )
     for masks in ("feature", "filter"):
         assert chamfer_loss(aab, abb, masks=masks).item() == 0

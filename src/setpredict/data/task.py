@@ -24,7 +24,7 @@ class Batch:
 
     input: Tensor | Sets
     target: Sets
-    index: Int[Tensor, "B"]
+    index: Int[Tensor, " B"]
 
     def to(self, device: str | torch.device) -> Batch:
         return Batch(self.input.to(device), self.target.to(device), self.index.to(device))
@@ -175,7 +175,7 @@ class SetTask:
         offset = torch.tensor(self.input_offset, dtype=values.dtype, device=values.device)
         return (values - offset) / torch.tensor(self.input_scale, dtype=values.dtype, device=values.device)
 
-    def describe(self, element: Float[Tensor, "D"] | Sequence[float]) -> str:
+    def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
         """One element in words: its numbers in the user's units, and the likeliest category of each group."""
         values = self.denormalise(torch.as_tensor(element)).tolist()
         inside = {i for first, end in self.groups.values() for i in range(first, end)}

@@ -18,16 +18,16 @@ its own derivative has a method `value_and_grad(y)`, which returns losses (B,) a
 class Descent:
     """The way that the samples took."""
 
-    states: Float[Tensor, "T1 B *S"]
+    states: Float[Tensor, "T1 B ..."]
     losses: Float[Tensor, "T1 B"]  # of every state, without gradients
     grad_norms: Float[Tensor, "T B"]  # before clipping
-    steps_taken: Int[Tensor, "B"]
+    steps_taken: Int[Tensor, " B"]
     grad_from: int  # the first state that carries gradients
 
 
 def descend(
     objective: Objective,
-    start: Float[Tensor, "B *S"],
+    start: Float[Tensor, "B ..."],
     *,
     steps: int,
     step_size: float,
@@ -122,13 +122,13 @@ def _project_start(start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor
     return project(start)
 
 
-def _clip(grad: Float[Tensor, "B *S"], norm: float) -> Float[Tensor, "B *S"]:
+def _clip(grad: Float[Tensor, "B ..."], norm: float) -> Float[Tensor, "B ..."]:
     """Scale every sample to at most that norm; below it the factor is exactly 1, and smooth at a zero gradient."""
     squared = grad.flatten(1).square().sum(dim=1)
     return grad * _over(norm / squared.clamp(min=norm**2).sqrt(), grad)
 
 
-def _over(values: Float[Tensor, "B"] | Bool[Tensor, "B"], like: Tensor) -> Tensor:
+def _over(values: Float[Tensor, " B"] | Bool[Tensor, " B"], like: Tensor) -> Tensor:
     """One value a sample, shaped to broadcast over the samples."""
     return values.view(-1, *[1] * (like.ndim - 1))
 

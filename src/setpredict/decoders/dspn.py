@@ -100,7 +100,7 @@ class DSPN(nn.Module):
         steps: int | None = None,
         step_size: float | None = None,
         stop_below: float | None = None,
-        keys: Int[Tensor, "B"] | None = None,
+        keys: Int[Tensor, " B"] | None = None,
         start: Sets | None = None,
     ) -> Prediction:
         """Decode z, with another number of steps, step size or threshold than the module's if given.
@@ -131,7 +131,7 @@ class DSPN(nn.Module):
             mask = torch.ones_like(elements[..., 0])
         return Prediction(elements, mask, way.losses, way.grad_norms, way.steps_taken, way.grad_from)
 
-    def target_loss(self, target: Sets, z: Float[Tensor, "B L"]) -> Float[Tensor, "B"]:
+    def target_loss(self, target: Sets, z: Float[Tensor, "B L"]) -> Float[Tensor, " B"]:
         """L_repr(Y, z) of the true set, which the outer loss draws to 0 where g is not the input encoder."""
         with torch.autocast(z.device.type, enabled=False):
             z = _full_precision(z)

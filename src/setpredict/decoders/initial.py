@@ -28,7 +28,7 @@ class SharedSet(nn.Module):
         else:
             self.register_buffer("values", values)
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B N C"]:
+    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         return self.values.to(z.dtype).expand(len(z), -1, -1)
 
 
@@ -44,7 +44,7 @@ class RandomSet(nn.Module):
         self.shape = (size, features + drawn_mask)
         self.mask, self.scale, self.seed = mask, scale, seed
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B N C"]:
+    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         if keys is None and self.training:
             keys = torch.randint(2**62, (len(z),), device=z.device)
         elif keys is None:
@@ -63,14 +63,14 @@ class PredictedSet(nn.Module):
         self.size, self.mask = size, mask
         self.guess = MLP(latent, hidden, size * (features + (mask is not None)))
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B N C"]:
+    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         values = self.guess(z).unflatten(1, (self.size, -1))
         if self.mask is None:
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)
 
 
-def keyed_normal(keys: Int[Tensor, "B"], shape: tuple[int, ...], seed: int = 0) -> Tensor:
+def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0) -> Tensor:
     """Normal numbers (B, *shape) that are a function of (seed, key, place) alone, on any device.
 
     Two uniform numbers a place from a 64-bit mixing function, then Box and Muller's transform.

@@ -19,7 +19,7 @@ SetEncoder = Callable[[Tensor, Mask | None], Tensor]
 
 def representation_loss(
     code: Float[Tensor, "B K"], z: Float[Tensor, "B L"], kind: ReprLoss = "huber"
-) -> Float[Tensor, "B"]:
+) -> Float[Tensor, " B"]:
     """mean over the latent of h(code − z), one number a sample, with h Huber (the paper) or d²/2 (iDSPN).
 
     The authors' release averages over the batch too, so that a prediction depended on who shared its batch. Summed over
@@ -48,5 +48,5 @@ class ReprObjective:
     read: Callable[[Tensor], tuple[Tensor, Tensor | None]] = lambda state: (state, None)
     """From the state to the elements and mask that the encoder sees."""
 
-    def __call__(self, state: Float[Tensor, "B N C"]) -> Float[Tensor, "B"]:
+    def __call__(self, state: Float[Tensor, "B N C"]) -> Float[Tensor, " B"]:
         return representation_loss(self.encoder(*self.read(state)), self.z, self.kind)

@@ -18,7 +18,7 @@ def chamfer_loss(
     *,
     cost: PairCost | Literal["huber", "squared"] = "huber",
     masks: Masks = "feature",
-) -> Float[Tensor, "B"]:
+) -> Float[Tensor, " B"]:
     """Every element to its nearest in the other set, both ways: mean_i min_j c(ŷi, yj) + mean_j min_i c(ŷi, yj).
 
     It does not see how often an element occurs; the Hungarian loss does.

@@ -20,7 +20,7 @@ def hungarian_loss(
     cost: PairCost | Literal["huber", "squared"] = "huber",
     masks: Masks = "feature",
     mask_weight: float = 1.0,
-) -> Float[Tensor, "B"]:
+) -> Float[Tensor, " B"]:
     """The cheapest one-to-one assignment: min over π of mean_j c(ŷπ(j), yj).
 
     With masks="filter" only the elements present in the target are matched, each to a prediction of its own; a soft

@@ -60,7 +60,7 @@ def take(elements: Float[Tensor, "B N C"], index: Tensor) -> Float[Tensor, "B M 
     return elements.gather(1, index[..., None].expand(*index.shape, elements.shape[-1]))
 
 
-def mean_present(values: Float[Tensor, "B N"], keep: Bool[Tensor, "B N"] | None) -> Float[Tensor, "B"]:
+def mean_present(values: Float[Tensor, "B N"], keep: Bool[Tensor, "B N"] | None) -> Float[Tensor, " B"]:
     """The mean over the elements that take part; 0 where there are none."""
     if keep is None:
         return values.mean(dim=1) if values.shape[1] else values.sum(dim=1)

@@ -29,8 +29,8 @@ def box_average_precision(
     thresholds: Sequence[float] = BOX_THRESHOLDS,
     *,
     plus_one: bool = False,
-    index: Int[Tensor, "I"] | None = None,
-) -> Float[Tensor, "thresholds"]:
+    index: Int[Tensor, " I"] | None = None,
+) -> Float[Tensor, " thresholds"]:
     """AP in [0, 1] of boxes (x0, y0, x1, y1) at each IoU threshold; a box may claim the target it overlaps most.
 
     Every output is a detection; `scores` are clamped to [0, 1]. Detections of all images are ranked together, ties by
@@ -58,8 +58,8 @@ def state_average_precision(
     coordinates: int = 3,
     scale: float = 3.0,
     groups: Mapping[str, tuple[int, int]] = CLEVR_GROUPS,
-    index: Int[Tensor, "I"] | None = None,
-) -> Float[Tensor, "thresholds"]:
+    index: Int[Tensor, " I"] | None = None,
+) -> Float[Tensor, " thresholds"]:
     """AP in [0, 1] of object states at each distance threshold; a state may claim the nearest target of its kind.
 
     Its kind is the arg-max of every attribute group. It is true if its distance is at most the threshold (∞: any) and
@@ -80,8 +80,8 @@ def state_average_precision(
 
 
 def true_positives(
-    agreement: Float[Tensor, "K"], scores: Float[Tensor, "K"], targets: Int[Tensor, "K"], floor: float
-) -> tuple[Bool[Tensor, "K"], Int[Tensor, "K"]]:
+    agreement: Float[Tensor, " K"], scores: Float[Tensor, " K"], targets: Int[Tensor, " K"], floor: float
+) -> tuple[Bool[Tensor, " K"], Int[Tensor, " K"]]:
     """Which detections are true at one threshold, and the order in which they were asked: by score, descending.
 
     `targets` are numbers that no two ground truths share; a detection without a candidate has agreement NaN. Ties go
@@ -98,12 +98,12 @@ def true_positives(
 
 
 def pooled_average_precision(
-    agreement: Float[Tensor, "K"],
-    scores: Float[Tensor, "K"],
-    targets: Int[Tensor, "K"],
+    agreement: Float[Tensor, " K"],
+    scores: Float[Tensor, " K"],
+    targets: Int[Tensor, " K"],
     ground_truths: int,
     floors: Sequence[float],
-) -> Float[Tensor, "thresholds"]:
+) -> Float[Tensor, " thresholds"]:
     """AP of K detections of all images, in order of image and element, for each floor of the agreement.
 
     With the i-th true detection at rank rᵢ and G ground truths: AP = 1/G Σᵢ max over j ≥ i of j / rⱼ.
@@ -142,7 +142,7 @@ def distance_floors(thresholds: Sequence[float]) -> tuple[float, ...]:
     return tuple(-float(t) for t in thresholds)
 
 
-def image_order(index: Int[Tensor, "I"]) -> Int[Tensor, "I"]:
+def image_order(index: Int[Tensor, " I"]) -> Int[Tensor, " I"]:
     """Where each image stands when they are put in order of their numbers, which must differ."""
     ordered, order = torch.sort(index.cpu(), stable=True)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -156,8 +156,8 @@ def _average_precision(
     scores: Float[Tensor, "I N"],
     target_mask: Bool[Tensor, "I M"],
     floors: Sequence[float],
-    index: Int[Tensor, "I"] | None,
-) -> Float[Tensor, "thresholds"]:
+    index: Int[Tensor, " I"] | None,
+) -> Float[Tensor, " thresholds"]:
     check_finite("score", scores)
     agreement, target = candidates
     scores = scores.detach().cpu().clamp(0, 1)
@@ -169,7 +169,7 @@ def _average_precision(
     return pooled_average_precision(agreement.flatten(), scores.flatten(), unique, int(target_mask.sum()), floors)
 
 
-def _descending(scores: Float[Tensor, "K"]) -> Int[Tensor, "K"]:
+def _descending(scores: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
     """The order of the scores in [0, 1], highest first, ties as they stand."""
     if scores.dtype != torch.float32:
         return torch.sort(scores, descending=True, stable=True).indices
@@ -179,7 +179,7 @@ def _descending(scores: Float[Tensor, "K"]) -> Int[Tensor, "K"]:
     return torch.from_numpy(np.sort(keys.numpy())) & (2**32 - 1)
 
 
-def _true_ranks(agreement: Float[Tensor, "K"], targets: Int[Tensor, "K"], floor: float) -> Int[Tensor, "true"]:
+def _true_ranks(agreement: Float[Tensor, " K"], targets: Int[Tensor, " K"], floor: float) -> Int[Tensor, " true"]:
     """The places of the true detections among the ranked ones: for each target the first that passes."""
     passing = torch.nonzero(agreement >= floor)[:, 0]  # ascending
     claimed = targets[passing]

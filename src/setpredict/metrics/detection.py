@@ -58,7 +58,7 @@ class BoxAveragePrecision(Metric):
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(self, predicted: Sets, target: Sets, index: Int[Tensor, "B"] | None = None) -> None:
+    def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
         """Add a batch of images with predicted and true boxes (x0, y0, x1, y1)."""
         _check_batch(predicted, target, features=4)
         mask = _present(target)
@@ -66,7 +66,7 @@ class BoxAveragePrecision(Metric):
         self.rows.append(_detections(candidates, predicted, index, self.device))
         self.ground_truths += mask.sum().to(self.device)
 
-    def compute(self) -> Float[Tensor, "thresholds"]:
+    def compute(self) -> Float[Tensor, " thresholds"]:
         """AP in [0, 1] at each of `thresholds`; NaN without ground truths."""
         return _average_precision(self.rows, self.ground_truths, iou_floors(self.thresholds))
 
@@ -111,7 +111,7 @@ class StateAveragePrecision(Metric):
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(self, predicted: Sets, target: Sets, index: Int[Tensor, "B"] | None = None) -> None:
+    def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
         """Add a batch of images with predicted and true object states."""
         _check_batch(predicted, target, features=target.elements.shape[2])
         mask = _present(target)
@@ -120,7 +120,7 @@ class StateAveragePrecision(Metric):
         self.rows.append(_detections(candidates, predicted, index, self.device))
         self.ground_truths += mask.sum().to(self.device)
 
-    def compute(self) -> Float[Tensor, "thresholds"]:
+    def compute(self) -> Float[Tensor, " thresholds"]:
         """AP in [0, 1] at each of `thresholds`; NaN without ground truths."""
         return _average_precision(self.rows, self.ground_truths, distance_floors(self.thresholds))
 
@@ -159,7 +159,7 @@ def _detections(
 
 def _average_precision(
     rows: list[Tensor] | Tensor, ground_truths: Tensor, floors: Sequence[float]
-) -> Float[Tensor, "thresholds"]:
+) -> Float[Tensor, " thresholds"]:
     image, element, target, agreement, scores = join_rows(rows, COLUMNS).unbind(1)  # (K,) each
     image, target = image.long(), target.long()
     first = element == 0

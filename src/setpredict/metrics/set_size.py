@@ -10,7 +10,7 @@ from torchmetrics import Metric
 from setpredict.sets import Sets
 
 
-def size_differences(predicted: Sets, target: Sets, threshold: float = 0.5) -> Int[Tensor, "B"]:
+def size_differences(predicted: Sets, target: Sets, threshold: float = 0.5) -> Int[Tensor, " B"]:
     """|Ŷ| − |Y| of each set, where Ŷ are the elements whose mask exceeds `threshold`.
 
     >>> predicted = Sets(torch.zeros(2, 3, 1), torch.tensor([[0.9, 0.8, 0.7], [0.9, 0.1, 0.2]]))
