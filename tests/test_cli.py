@@ -148,7 +148,7 @@ def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
         ("[[1,", "neither a .npy or .json file nor JSON numbers"),
         ("no.json", "no file no.json"),
         ("[[1e999, 0]]", "not finite"),
-        ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "has 5 elements, more than max_size=4"),
+        ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "takes sets of up to 4 elements, got one of 5"),
         ("[[0,0]]", "one fixed size"),
     ):
         assert cli("predict", tmp_path / "run", given) == 2

@@ -97,6 +97,8 @@ class SetPredictor(nn.Module):
                 sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None)
             if wants and (wants.kind != "set" or sets.elements.shape[2] != wants.size):
                 raise ValueError(f"this model takes {_describe(wants)}, got {sets!r}")
+            if size is not None and int(sets.sizes.max()) > size:
+                raise ValueError(f"this model takes sets of up to {size} elements, got one of {int(sets.sizes.max())}")
             return sets.to(weight.device, weight.dtype)
         tensor = input if isinstance(input, Tensor) else torch.from_numpy(np.asarray(input, dtype=np.float32))
         if wants:

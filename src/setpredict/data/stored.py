@@ -56,5 +56,5 @@ def set_aside(count: int, part: float, seed: int) -> tuple[np.ndarray, np.ndarra
     if not 0 <= part < 1:
         raise ValueError(f"val must be a part of the training samples, from 0 to below 1, got {part}")
     order = np.random.default_rng(key("val", seed)).permutation(count)
-    aside = round(part * count)
+    aside = max(round(part * count), 1 if part > 0 and count > 1 else 0)  # a small data set has a sample to spare too
     return np.sort(order[aside:]), np.sort(order[:aside])
