@@ -21,8 +21,8 @@ def demo_table(name: str) -> str:
 
 def sweep_table() -> str:
     """How hard the hardest spot is, for the square."""
-    heads = "| decoder | median error ×1000 | largest error ×1000 | part of the circle with 10 × the median | largest jump |"
-    rows = [heads, "| --- |" + " ---: |" * 4]
+    heads = ["decoder", "median error ×1000", "largest error ×1000", "part of the circle with 10 × the median"]
+    rows = ["| " + " | ".join([*heads, "largest jump"]) + " |", "| --- |" + " ---: |" * 4]
     for model in json.loads((ROOT / "results" / "polygons.json").read_text())["models"]:
         s = model["sweep"]["4"]
         errors = [f"{1000 * s['median_error']:.4f}", f"{1000 * s['largest_error']:.2f}"]
