@@ -39,7 +39,7 @@ def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
 
 
 def gradients(loss: Tensor, network: Any) -> list[Tensor]:
-    """The loss and its gradient for all parameters of the network, as one vector (single ones may be 0 but for noise)."""
+    """The loss and its gradient for all parameters of the network, in one vector (some may be noise around 0)."""
     found = torch.autograd.grad(loss, list(network.parameters()))
     return [loss.detach(), torch.cat([g.flatten() for g in found])]
 
