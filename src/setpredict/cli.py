@@ -69,14 +69,14 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
 
     experiment, console = options.experiment, Console()
     folder = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
-    if int(os.environ.get("RANK", "0")) == 0:
+    if _is_first_process():
         console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
         console.print(f"Run: [bold]{folder}[/]")
     start = {"resume": options.resume is not None, "init_from": options.init_from}
     train_run(experiment, folder, **start, draw=save_validation_picture, console=console)
     if (folder / "done.json").is_file():
         evaluate(folder)
-        if int(os.environ.get("RANK", "0")) == 0:
+        if _is_first_process():
             from setpredict.report.page import report_after_training
 
             report_after_training(folder, console)
@@ -105,7 +105,7 @@ def evaluate(
         raise ValueError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
     console = Console()
     rows = evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=console)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if _is_first_process():
         console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split"))
 
 
@@ -315,6 +315,11 @@ def run(arguments: Sequence[str]) -> int:
         print(f"setpredict: {e}", file=sys.stderr)
         return 2
     return 0
+
+
+def _is_first_process() -> bool:
+    """torchrun says RANK; Fabric's own launcher says LOCAL_RANK to the processes that it starts."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def _take(words: list[str], option: str, choices: Sequence[str]):

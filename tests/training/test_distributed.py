@@ -67,3 +67,17 @@ def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
     finally:
         job.kill()
     assert torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["step"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "devices"])
+def test_a_whole_run_on_two_processes_ends_with_its_evaluation(launcher, tmp_path):
+    words = ["-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run", "--no-pictures"]
+    words += ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]
+    words += ["--max-steps", "4", "--val-every", "2", "--data.val", "9", "--data.test", "21"]
+    command = [*TORCHRUN, *words] if launcher == "torchrun" else [sys.executable, *words, "--devices", "2"]
+    done = subprocess.run(command, timeout=240, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"samples": 21' in (tmp_path / "run" / "evaluation-test.json").read_text()
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert done.stdout.count("Run:") == 1

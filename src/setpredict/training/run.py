@@ -158,6 +158,7 @@ class Run:
             if not self.stop.asked:
                 summary = {"step": self.state.step, "seconds": self.state.seconds, "best": list(self.state.best)}
                 write_text(self.folder / "done.json", json.dumps(summary) + "\n")
+        self.fabric.barrier()  # the other processes look for done.json too
         if self.stop.asked:
             self.console.print(
                 f"Stopped after step {self.state.step}; nothing is lost. Go on with:\n"
