@@ -1,7 +1,7 @@
 """`python -m benchmarks`: the plain implementation against ours, in one run; `--json F` writes the figures.
 
 `--page` also writes the tables of docs/performance.md. `--only NAME …` runs some of the comparisons, `--rounds N` sets
-how often each side is timed.
+how often each side is timed, `--cpu-time` compares the CPU time of one thread where others use the machine.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ MEMORY = {"mnist_train_full_memory": "mnist_full", "mnist_train_k1_memory": "mni
 
 def main() -> int:
     arguments = _arguments()
+    import torch
+
+    from benchmarks import timing
     from benchmarks.cases import CASES
     from benchmarks.machine import describe, matmul_rate
 
+    if arguments.cpu_time:
+        torch.set_num_threads(1)
+        timing.clock = "cpu"
     names = arguments.only or [*CASES, "memory"]
-    results: dict[str, Any] = {"machine": describe(), "details": {}}
+    results: dict[str, Any] = {"machine": describe() | {"clock": timing.clock}, "details": {}}
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("matrix products")
@@ -99,6 +105,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--page", action="store_true", help="write the tables of docs/performance.md from results/")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these comparisons (or: memory)")
     parser.add_argument("--rounds", type=int, metavar="N", help="time each side so often")
+    parser.add_argument("--cpu-time", action="store_true", help="one thread and its CPU time, for a machine in use")
     return parser.parse_args()
 
 

@@ -39,8 +39,8 @@ def machine_line(results: dict[str, Any]) -> str:
         f"{k.removesuffix('_matmul_fraction')} {results[k]:.0%}" for k in results if k.endswith("_matmul_fraction")
     ]
     return (
-        f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}), torch {m['torch']}, numba {m['numba']}, "
-        f"{m['time']}, load {m['load']}. Its matrix product reaches {results['matmul_gflops']:.0f} GFLOP/s; "
+        f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}, {m['clock']} time), torch {m['torch']}, "
+        f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches {results['matmul_gflops']:.0f} GFLOP/s; "
         f"our steps reach of that: {', '.join(shares)}."
     )
 

@@ -92,6 +92,7 @@ def test_chunks_do_not_change_anything(monkeypatch, chunk):
     encoder, y, z, _ = case("deep", torch.float64)
     whole = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
     monkeypatch.setattr("setpredict.decoders.fast_network.ROWS", chunk)
+    monkeypatch.setattr("setpredict.decoders.fast_network.LEAST", 1)
     parts = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
     assert_close(parts, whole, 1e-12)
 
@@ -236,3 +237,21 @@ def test_frozen_encoder():
     generic = copy.deepcopy(decoder)
     generic.fast = False
     assert_close(decoded(decoder, z)[1], decoded(generic, z)[1], 1e-10)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_do_not_change_anything(monkeypatch, shared):
+    for name in ("deep", "relation"):
+        encoder, y, z, _ = case(name, torch.float64, shared=shared)
+        one = derivatives(FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder)
+        monkeypatch.setattr("setpredict.decoders.fast_network.LEAST", 1)
+        before = torch.get_num_threads()
+        torch.set_num_threads(3)
+        try:
+            objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
+            assert_close(derivatives(objective.value_and_grad, y, z, encoder), one, 1e-12)
+            with torch.inference_mode():
+                fast = objective.value_and_grad(y.detach().expand(5, -1, -1))
+                assert_close([*fast, objective(y.detach().repeat(5 // len(y), 1, 1))], [*one[:2], one[0]], 1e-12)
+        finally:
+            torch.set_num_threads(before)

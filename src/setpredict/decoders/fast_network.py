@@ -12,7 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-ROWS = 1024  # of the hidden layers a thread: what they hold then stays in a CPU's cache
+from setpredict.threads import workers
+
+ROWS = 1024  # of the hidden layers at once: what they hold then stays in a CPU's cache
+LEAST = 256  # rows that are worth a thread
 
 
 @runtime_checkable
@@ -48,9 +51,14 @@ class Lift(Protocol):
 
 
 def chunks(B: int, rows: int, like: Tensor) -> list[slice]:
-    """Parts of the batch, of about equal size: all of it on a GPU, what fits the cache on a CPU."""
-    each = max(1, ROWS * torch.get_num_threads() // max(rows, 1)) if like.device.type == "cpu" else max(B, 1)
-    count = -(-B // each)
+    """Parts of the batch, of about equal size: all of it on a GPU, what fits the cache on a CPU, as many a worker.
+
+    A small batch stays in one piece, which torch's own threads then share.
+    """
+    count = 1
+    if like.device.type == "cpu" and B * rows >= 2 * LEAST:
+        share = workers(min(B, B * rows // LEAST))
+        count = min(B, share * -(-B * rows // (ROWS * share)))
     return [slice(B * i // count, B * (i + 1) // count) for i in range(count)]
 
 

@@ -11,6 +11,7 @@ from setpredict.decoders.fast_pool import losses, pool
 from setpredict.decoders.fast_relation import PairLift
 from setpredict.decoders.fast_step import FastStep, Plan
 from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder
+from setpredict.threads import apart
 
 LIFTS = {DeepSetEncoder: ElementLift, RelationEncoder: PairLift}
 
@@ -41,15 +42,20 @@ class FastObjective:
         """The losses alone; with gradients on, they are part of the step that has both."""
         if torch.is_grad_enabled():
             return self.value_and_grad(y)[0]
-        B, N, _ = y.shape
-        lift, rows, found = self.plan.lift, self.plan.lift.rows(N), []
-        for part in chunks(B, rows, y):
-            known = [None] * (len(self.layers) // 2 - 1)
-            hidden = hidden_layers(lift, y[part], self.layers, known, self.plan.room)
-            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(-1, rows, len(self.weights))
-            code = pool(x, self.weights, self.plan.descending, keep=False).code
-            found.append(losses(code, self.z[part], self.plan.kind)[0])
-        return torch.cat(found)
+        parts, lift = chunks(len(y), self.plan.lift.rows(y.shape[1]), y), self.plan.lift
+        found = y.new_empty(len(y))
+
+        def value(i: int, worker: int) -> None:
+            part, known = parts[i], [None] * (len(self.layers) // 2 - 1)
+            hidden = hidden_layers(lift, y[part], self.layers, known, self.plan.room(worker))
+            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None)
+            pooled = pool(
+                x.view(part.stop - part.start, -1, len(self.weights)), self.weights, self.plan.descending, False
+            )
+            found[part] = losses(pooled.code, self.z[part], self.plan.kind)[0]
+
+        apart(len(parts), value)
+        return found
 
 
 def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bool:

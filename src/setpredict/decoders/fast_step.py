@@ -26,7 +26,8 @@ from setpredict.decoders.fast_network import (
     linear,
     way_back,
 )
-from setpredict.decoders.fast_pool import by_rank, losses, pool, pool_back
+from setpredict.decoders.fast_pool import Pooled, by_rank, losses, pool, pool_back
+from setpredict.threads import apart, workers
 
 SHORT = 64  # a product over so few inputs takes no longer than writing and reading its result would
 
@@ -39,7 +40,10 @@ class Plan:
     kind: str  # of the representation loss
     descending: bool
     recompute: bool = False  # keep only sets and ranks for backward
-    room: Room = field(default_factory=Room)
+    rooms: dict[int, Room] = field(default_factory=dict)  # one a worker
+
+    def room(self, worker: int) -> Room:
+        return self.rooms.setdefault(worker, Room())
 
     def keeps_hidden(self, i: int) -> bool:
         """h₁ is computed again: its products are over the few features of an element."""
@@ -80,113 +84,143 @@ class FastStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, *layers: Tensor) -> tuple[Tensor, Tensor]:
-        (B, C), N, k = z.shape, y.shape[1], len(layers) // 2 - 1
-        shared = len(y) < B
-        loss, grad = z.new_empty(B), z.new_empty(B, *y.shape[1:])
-        slope, curve = torch.empty_like(z), torch.empty_like(z)
-        keep = any(ctx.needs_input_grad)
-        kept: list[Tensor | None] = []
-        keeps = [keep and plan.keeps_delta(i, k, C) for i in range(k)]
-        keeps[0] = keep and not plan.recompute and plan.lift.collects_all
-        lift, room, rows = plan.lift, plan.room, plan.lift.rows(N)
-        hidden, x, pooled = [], None, None
-        for part in chunks(B, rows, z):
-            first = pooled is None or not shared
-            if pooled is None or not shared:
-                mine = y if shared else y[part]
-                hidden = hidden_layers(lift, mine, layers, [None] * k, room, keep and not plan.recompute)
-                out = z.new_empty(len(mine) * rows, C) if keep else room.take("x", len(mine) * rows, C, z)
-                x = linear(hidden[-1], layers[-2], layers[-1], out).view(-1, rows, C)
-                pooled = pool(x, weights, plan.descending, keep)
-            loss[part], slope[part], curve[part] = losses(pooled.code, z[part], plan.kind)
-            seed = room.take("seed", (part.stop - part.start) * rows, C, z)
-            torch.mul(slope[part, None], pooled.weights, out=seed.view(-1, rows, C))
-            deltas = way_back(seed, hidden, layers, [None] * k, room, keep=keeps)
-            collected = lift.collect(deltas[0], N)
-            grad[part] = lift.leave(collected, layers[0]).view(-1, *y.shape[1:])
-            if keep:
-                kept += Chunk(x, pooled.ranks, hidden, deltas, collected).trimmed(plan, first)
-        if keep:
-            ctx.plan, ctx.layers = plan, len(layers)
-            ctx.save_for_backward(y, weights, slope, curve, *layers, *kept)
+        step = _Forward(plan, y, z, weights, layers, keep=any(ctx.needs_input_grad))
+        apart(len(step.parts), step.part)
+        if step.keep:
+            ctx.plan, ctx.layers, ctx.parts = plan, len(layers), step.parts
+            kept = [tensor for part in step.kept for tensor in part]
+            ctx.save_for_backward(y, weights, step.slope, step.curve, *layers, *kept)
             ctx.set_materialize_grads(False)
-        return loss, grad
+        return step.loss, step.grad
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads: Tensor | None):
         loss_grad, u = grads
         y, weights, slope, curve, *rest = ctx.saved_tensors
-        needs = ctx.needs_input_grad
+        layers, kept = rest[: ctx.layers], rest[ctx.layers :]
+        length = len(kept) // len(ctx.parts)
+        have = [Chunk.of(kept[i : i + length], len(layers) // 2 - 1) for i in range(0, len(kept), length)]
         direction = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u.contiguous()
+        needs = ctx.needs_input_grad
         with torch.autocast(slope.device.type, enabled=False):
-            back = _Backward(ctx.plan, y, weights, slope, curve, rest[: ctx.layers], needs[3], any(needs[4:]))
-            back.run(rest[ctx.layers :], direction, loss_grad)
-        return None, back.grad_y, -back.seeds, back.grad_weights, *back.grads
+            back = _Backward(ctx.plan, ctx.parts, have, y, weights, slope, curve, layers, needs[3], any(needs[4:]))
+            return None, *back.run(direction, loss_grad)
+
+
+class _Forward:
+    """One step's losses and gradients, part by part."""
+
+    def __init__(self, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, layers: Sequence[Tensor], keep: bool):
+        self.plan, self.y, self.z, self.weights, self.layers, self.keep = plan, y, z, weights, layers, keep
+        (B, self.C), self.N, self.k = z.shape, y.shape[1], len(layers) // 2 - 1
+        self.rows = plan.lift.rows(self.N)
+        self.parts = chunks(B, self.rows, z)
+        self.loss, self.grad = z.new_empty(B), z.new_empty(B, *y.shape[1:])
+        self.slope, self.curve = torch.empty_like(z), torch.empty_like(z)
+        self.keeps = [keep and plan.keeps_delta(i, self.k, self.C) for i in range(self.k)]
+        self.keeps[0] = keep and not plan.recompute and plan.lift.collects_all
+        self.kept: list[list[Tensor | None]] = [[] for _ in self.parts]
+        self.shared = self._pooled(y, Room()) if len(y) < B else None
+
+    def part(self, i: int, worker: int) -> None:
+        part, plan, room = self.parts[i], self.plan, self.plan.room(worker)
+        hidden, x, pooled = self._pooled(self.y[part], room) if self.shared is None else self.shared
+        z = self.z[part]
+        self.loss[part], slope, self.curve[part] = losses(pooled.code, z, plan.kind)
+        seed = room.take("seed", len(z) * self.rows, self.C, z)
+        torch.mul(slope[:, None], pooled.weights, out=seed.view(-1, self.rows, self.C))
+        deltas = way_back(seed, hidden, self.layers, [None] * self.k, room, keep=self.keeps)
+        collected = plan.lift.collect(deltas[0], self.N)
+        self.slope[part] = slope
+        self.grad[part] = plan.lift.leave(collected, self.layers[0]).view(len(z), *self.y.shape[1:])
+        if self.keep:
+            first = i == 0 or self.shared is None
+            self.kept[i] = Chunk(x, pooled.ranks, hidden, deltas, collected).trimmed(plan, first)
+
+    def _pooled(self, y: Tensor, room: Room) -> tuple[list[Tensor], Tensor, Pooled]:
+        """Through the network and the pooling."""
+        plan, rows = self.plan, len(y) * self.rows
+        store = self.keep and not plan.recompute
+        hidden = hidden_layers(plan.lift, y, self.layers, [None] * self.k, room, store)
+        out = y.new_empty(rows, self.C) if store else room.take("x", rows, self.C, y)
+        x = linear(hidden[-1], self.layers[-2], self.layers[-1], out).view(len(y), -1, self.C)
+        return hidden, x, pool(x, self.weights, plan.descending, self.keep)
 
 
 class _Backward:
-    """One step's double backward: chunk by chunk, adding up the gradients."""
+    """One step's double backward, part by part; each worker adds up gradients of its own."""
 
-    def __init__(self, plan, y, weights, slope, curve, layers, weigh: bool, train: bool):
+    def __init__(self, plan, parts, have, y, weights, slope, curve, layers, weigh: bool, train: bool):
         self.plan: Plan = plan
-        self.y, self.weights, self.slope, self.curve, self.layers = y, weights, slope, curve, layers
+        self.parts, self.have, self.layers = parts, have, layers
+        self.y, self.weights, self.slope, self.curve = y, weights, slope, curve
         self.shared = len(y) < len(slope)
-        self.train = train
+        self.weigh, self.train = weigh, train
         self.grad_y = torch.empty_like(y)
         self.seeds = torch.empty_like(slope)  # (B, C), minus the gradient of z
-        self.grad_weights = torch.zeros_like(weights) if weigh else None
-        self.grads: list[Any] = [torch.zeros_like(p) if train else None for p in layers]
-        if train:  # the lift adds to the transpose: BLAS is slow at products that are only D numbers wide
-            self.grads[0] = torch.zeros_like(layers[0].T, memory_format=torch.contiguous_format).T
+        self.grads = [self._zeros() for _ in range(workers(len(parts)))]
+        self.weight_grads: list[Any] = [torch.zeros_like(weights) if weigh else None for _ in self.grads]
 
-    def run(self, kept: Sequence[Tensor | None], u: Tensor, loss_grad: Tensor | None) -> None:
-        parts = chunks(len(self.slope), self.plan.lift.rows(self.y.shape[1]), self.slope)
-        length, k = len(kept) // len(parts), len(self.layers) // 2 - 1
-        hidden: list[Tensor] = []
-        x: Any = None
-        ranks: Any = None
-        for i, part in enumerate(parts):
-            chunk = Chunk.of(kept[i * length : (i + 1) * length], k)
-            if i == 0 or not self.shared:
-                y = self.y if self.shared else self.y[part]
-                hidden, ranks = hidden_layers(self.plan.lift, y, self.layers, chunk.hidden, self.plan.room), chunk.ranks
-                x = self._pool_input(chunk.x, hidden) if self.grad_weights is not None else None
-            self._part(part, u[part], None if loss_grad is None else loss_grad[part], hidden, x, ranks, chunk)
-        if self.shared:  # the way back is linear in its seed: one for the sum over the batch is enough
-            seed = self.seeds.sum(dim=0) * by_rank(self.weights, ranks)
-            self.grad_y = self._through_network(seed, hidden, self.y)
+    def run(self, u: Tensor, loss_grad: Tensor | None) -> list[Any]:
+        """The gradients of y, z, the rank weights and the layers, given those of the gradients and the losses."""
+        whole = self._restored(self.y, self.have[0], Room()) if self.shared else None
 
-    def _pool_input(self, x: Tensor | None, hidden: list[Tensor]) -> Tensor:
-        if x is not None:
-            return x
-        return linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(
-            -1, self.weights.shape[1], len(self.weights)
-        )
+        def part(i: int, worker: int) -> None:
+            mine = self.parts[i]
+            hidden, x = whole or self._restored(self.y[mine], self.have[i], self.plan.room(worker))
+            ranks = self.have[0 if self.shared else i].ranks
+            given = None if loss_grad is None else loss_grad[mine]
+            self._part(mine, u[mine], given, hidden, x, ranks, self.have[i], worker)
 
-    def _part(self, part: slice, u: Tensor, loss_grad, hidden: list[Tensor], x, ranks, chunk: Chunk) -> None:
-        lift, layers, room, C = self.plan.lift, self.layers, self.plan.room, len(self.weights)
+        apart(len(self.parts), part)
+        if whole is not None:  # the way back is linear in its seed: one for the sum over the batch is enough
+            seed = self.seeds.sum(dim=0) * by_rank(self.weights, self.have[0].ranks)
+            self.grad_y = self._through_network(seed, whole[0], self.y, 0)
+        layers = [sum(each[1:], each[0]) if self.train else None for each in zip(*self.grads)]
+        weights = sum(self.weight_grads[1:], self.weight_grads[0]) if self.weigh else None
+        return [self.grad_y, -self.seeds, weights, *layers]
+
+    def _zeros(self) -> list[Any]:
+        if not self.train:
+            return [None] * len(self.layers)
+        # The lift adds to the transpose of the first: BLAS is slow at products that are only D numbers wide.
+        first = torch.zeros_like(self.layers[0].T, memory_format=torch.contiguous_format).T
+        return [first, *[torch.zeros_like(p) for p in self.layers[1:]]]
+
+    def _restored(self, y: Tensor, have: Chunk, room: Room) -> tuple[list[Tensor], Any]:
+        """h₁ … h_k, and x if the rank weights' gradient needs it: what was kept, and the rest computed again."""
+        hidden = hidden_layers(self.plan.lift, y, self.layers, have.hidden, room)
+        x = have.x
+        if x is None and self.weigh:
+            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(len(y), -1, len(self.weights))
+        return hidden, x if self.weigh else None
+
+    def _part(
+        self, part: slice, u: Tensor, loss_grad, hidden: list[Tensor], x, ranks, have: Chunk, worker: int
+    ) -> None:
+        lift, layers, room, C = self.plan.lift, self.layers, self.plan.room(worker), len(self.weights)
         tangents = hidden_tangents(lift, u, hidden, layers, room)
         out = room.take("x", len(tangents[-1]), C, u)
         tangent_x = linear(tangents[-1], layers[-2], None, out).view(len(u), -1, C)
         back = pool_back(x, tangent_x, ranks, self.weights, self.slope[part], self.curve[part], loss_grad, self.shared)
         self.seeds[part] = back.seed
-        if self.grad_weights is not None and back.weights is not None:
-            self.grad_weights += back.weights
+        if self.weigh:
+            self.weight_grads[worker] += back.weights
         if self.train:
-            have = chunk.collected[0] is not None
+            known = have.collected[0] is not None
             slope_x = back.slope_x.flatten(0, 1)
-            deltas = way_back(slope_x, hidden, layers, chunk.deltas, room, lowest=int(have))
-            collected = chunk.collected if have else lift.collect(deltas[0], u.shape[1])
-            add_gradients(lift, self.grads, slope_x, deltas, collected, tangents, u, biases=False)
+            deltas = way_back(slope_x, hidden, layers, have.deltas, room, lowest=int(known))
+            collected = have.collected if known else lift.collect(deltas[0], u.shape[1])
+            add_gradients(lift, self.grads[worker], slope_x, deltas, collected, tangents, u, biases=False)
         if back.seed_x is not None:
-            self.grad_y[part] = self._through_network(back.seed_x, hidden, self.y[part])
+            self.grad_y[part] = self._through_network(back.seed_x, hidden, self.y[part], worker)
 
-    def _through_network(self, seed: Tensor, hidden: list[Tensor], y: Tensor) -> Tensor:
+    def _through_network(self, seed: Tensor, hidden: list[Tensor], y: Tensor, worker: int) -> Tensor:
         """From ∂/∂x (s, R, C) back to ∂/∂y, adding to the gradients of the layers on the way."""
-        seed = seed.flatten(0, 1)
-        deltas = way_back(seed, hidden, self.layers, [None] * len(hidden), self.plan.room)
-        collected = self.plan.lift.collect(deltas[0], y.shape[1])
+        seed, lift = seed.flatten(0, 1), self.plan.lift
+        deltas = way_back(seed, hidden, self.layers, [None] * len(hidden), self.plan.room(worker))
+        collected = lift.collect(deltas[0], y.shape[1])
         if self.train:
-            add_gradients(self.plan.lift, self.grads, seed, deltas, collected, hidden, y, biases=True)
-        return self.plan.lift.leave(collected, self.layers[0]).view_as(y)
+            add_gradients(lift, self.grads[worker], seed, deltas, collected, hidden, y, biases=True)
+        return lift.leave(collected, self.layers[0]).view_as(y)

@@ -28,19 +28,17 @@ def pool(x, weights, ranks, code, each, descending, first, last):
     rank = np.empty((BLOCK, N), np.int32)
     values, places = np.empty((2, N), x.dtype), np.empty((2, N), np.int32)
     bucket, begin = np.empty(N, np.int32), np.empty(BUCKETS * N + 2, np.int32)
+    sign = x.dtype.type(-1 if descending else 1)
     for s in range(first, last):
         for start in range(0, C, BLOCK):
             width = min(BLOCK, C - start)
-            to_rows(x[s], start, width, rows)
-            if descending:
-                rows *= -1
+            to_rows(x[s], start, width, sign, rows)
             for c in range(width):
                 sort_row(rows[c], values, places, bucket, begin)
                 for r in range(N):
                     rank[c, places[0, r]] = r
                     weight[c, places[0, r]] = weights[start + c, r]
-                total = dot(weight[c], rows[c])
-                code[s, start + c] = -total if descending else total
+                code[s, start + c] = sign * dot(weight[c], rows[c])
             from_rows(weight, start, width, each[s])
             if len(ranks):
                 from_rows(rank, start, width, ranks[s])
@@ -51,30 +49,43 @@ def pool(x, weights, ranks, code, each, descending, first, last):
 def pool_back(x, tangent, ranks, weights, slope, curve, loss_grad, slope_x, seed_x, seed, grad, worker, first, last):
     """The derivatives that `fast_pool.pool_back` describes; every worker adds to a weight gradient of its own."""
     _, N, C = tangent.shape
-    rank = np.empty((BLOCK, N), ranks.dtype)
+    rank = np.empty((BLOCK, N), np.int32)
     ahead, own, weight = np.empty((3, BLOCK, N), tangent.dtype)
+    own[:] = 0
+    one = tangent.dtype.type(1)
     for b in range(first, last):
         s = b if len(ranks) > 1 else 0
         for start in range(0, C, BLOCK):
             width = min(BLOCK, C - start)
-            to_rows(ranks[s], start, width, rank)
-            to_rows(tangent[b], start, width, ahead)
+            to_rows(ranks[s], start, width, 1, rank)
+            to_rows(tangent[b], start, width, one, ahead)
             if len(grad):
-                to_rows(x[s], start, width, own)
+                to_rows(x[s], start, width, one, own)
             for c in range(width):
                 k = start + c
                 for n in range(N):
                     weight[c, n] = weights[k, rank[c, n]]
-                seed[b, k] = curve[b, k] * dot(weight[c], ahead[c]) + loss_grad[b] * slope[b, k]
+                steep = slope[b, k]
+                back = curve[b, k] * dot(weight[c], ahead[c]) + loss_grad[b] * steep
+                seed[b, k] = back
                 if len(grad):
-                    ahead[c] = slope[b, k] * ahead[c] + seed[b, k] * own[c]
+                    combine(steep, ahead[c], back, own[c])
                     for n in range(N):
                         grad[worker, k, rank[c, n]] += ahead[c, n]
-                own[c] = seed[b, k] * weight[c]
-                weight[c] *= slope[b, k]
+                for n in range(N):
+                    own[c, n] = back * weight[c, n]
+                    weight[c, n] *= steep
             from_rows(weight, start, width, slope_x[b])
             if len(seed_x):
                 from_rows(own, start, width, seed_x[b])
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+@no_type_check
+def combine(f, a, g, b):
+    """a ← f a + g b."""
+    for i in range(len(a)):
+        a[i] = f * a[i] + g * b[i]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -88,16 +99,16 @@ def dot(a, b):
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def to_rows(matrix, start, width, rows):
-    """Columns [start, start + width) of (N, C) into rows (BLOCK, N)."""
+def to_rows(matrix, start, width, factor, rows):
+    """Columns [start, start + width) of (N, C), times a factor, into rows (BLOCK, N)."""
     if width == BLOCK:
         for n in range(len(matrix)):
             for c in range(BLOCK):
-                rows[c, n] = matrix[n, start + c]
+                rows[c, n] = factor * matrix[n, start + c]
     else:
         for n in range(len(matrix)):
             for c in range(width):
-                rows[c, n] = matrix[n, start + c]
+                rows[c, n] = factor * matrix[n, start + c]
 
 
 @numba.njit(cache=True, nogil=True)
