@@ -14,7 +14,7 @@ from torch import Tensor
 
 from setpredict.threads import workers
 
-ROWS = 1024  # of the hidden layers at once: what they hold then stays in a CPU's cache
+ROWS = 2048  # of the hidden layers at once: what they hold then stays in a CPU's cache
 LEAST = 256  # rows that are worth a thread
 
 
