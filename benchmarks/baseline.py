@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from setpredict.encoders import DeepSetEncoder, FSPool, RelationEncoder
+from setpredict.encoders import DeepSetEncoder, RelationEncoder
 
 
 class PlainFSPool(nn.Module):
@@ -177,14 +177,12 @@ def _area(true: list[bool], truths: int) -> float:
     return area / truths
 
 
-def copy_encoder(ours: DeepSetEncoder | RelationEncoder, plain: PlainDeepSets | PlainRelation) -> None:
-    """Give the plain encoder our weights."""
+def copy_encoder(
+    ours: DeepSetEncoder | RelationEncoder, plain: PlainDeepSets | PlainRelation, back: bool = False
+) -> None:
+    """Give the plain encoder our weights, or ours the plain one's."""
     layers = ours.elements if isinstance(ours, DeepSetEncoder) else ours.pairs
-    assert isinstance(ours.pool, FSPool)
+    mine = [*(p for layer in layers for p in layer.parameters()), *ours.pool.parameters()]
     with torch.no_grad():
-        for mine, theirs in zip(layers, plain.network):
-            if isinstance(mine, nn.Linear) and isinstance(theirs, nn.Conv1d | nn.Conv2d):
-                theirs.weight.copy_(mine.weight.view_as(theirs.weight))
-                assert theirs.bias is not None
-                theirs.bias.copy_(mine.bias)
-        plain.pool.weight.copy_(ours.pool.weight)
+        for a, b in zip(mine, plain.parameters(), strict=True):
+            a.copy_(b.view_as(a)) if back else b.copy_(a.view_as(b))

@@ -57,12 +57,12 @@ def mnist(batch: int = 32) -> Case:
     last = DSPN(encoder, 342, 2, initial="fixed", backprop_steps=1)
     last.initial.load_state_dict(full.initial.state_dict())
     plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, 64), 342, 2)
-    _copy(full, plain)
+    copy_decoder(full, plain)
     target_plain = features_first(target)
 
     def plain_step() -> Tensor:
         sets, masks = plain(plain.encoder(target_plain[:, :2], target_plain[:, 2]))
-        return baseline.chamfer(_stacked(sets, masks), target_plain)
+        return baseline.chamfer(stacked(sets, masks), target_plain)
 
     def full_step() -> Tensor:
         return outer_loss(full(encoder(target.elements, target.mask)), target, "chamfer")["loss"]
@@ -77,7 +77,7 @@ def mnist(batch: int = 32) -> Case:
     def check() -> float:
         ours, theirs = gradients(full_step(), encoder.elements), gradients(plain_step(), plain.encoder.network)
         with torch.no_grad():
-            decoded = _stacked(*plain(z))[-1].transpose(1, 2)
+            decoded = stacked(*plain(z))[-1].transpose(1, 2)
             finals = [d(z).final.features_with_mask for d in (full, last)]
         return difference([*ours, *finals], [*theirs, decoded, decoded])
 
@@ -111,14 +111,14 @@ def clevr_decoder(batch: int = 32) -> Case:
     last = DSPN(encoder, 10, 18, initial="fixed", backprop_steps=1)
     last.initial.load_state_dict(full.initial.state_dict())
     plain = baseline.PlainDSPN(baseline.PlainRelation(18, 512), 10, 18)
-    _copy(full, plain)
+    copy_decoder(full, plain)
     target_plain = features_first(target)
     with torch.no_grad():
         z = encoder(target.elements, target.mask)
     z.requires_grad_()
 
     def plain_step() -> Tensor:
-        return baseline.hungarian(_stacked(*plain(z)), target_plain)
+        return baseline.hungarian(stacked(*plain(z)), target_plain)
 
     def full_step() -> Tensor:
         return outer_loss(full(z), target, "hungarian")["loss"]
@@ -232,14 +232,16 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def _copy(ours: DSPN, plain: baseline.PlainDSPN) -> None:
-    baseline.copy_encoder(ours.encoder, plain.encoder)  # pyright: ignore[reportArgumentType]
+def copy_decoder(ours: DSPN, plain: baseline.PlainDSPN, back: bool = False) -> None:
+    """Give the plain decoder our weights, or ours the plain one's."""
+    baseline.copy_encoder(ours.encoder, plain.encoder, back)  # pyright: ignore[reportArgumentType]
+    values: Any = ours.initial.values
     with torch.no_grad():
-        plain.start.copy_(ours.initial.values[:, :-1].T)  # pyright: ignore
-        plain.start_mask.copy_(ours.initial.values[:, -1])  # pyright: ignore
+        for mine, theirs in ((values[:, :-1], plain.start.T), (values[:, -1], plain.start_mask)):
+            mine.copy_(theirs) if back else theirs.copy_(mine)
 
 
-def _stacked(sets: list[Tensor], masks: list[Tensor]) -> Tensor:
+def stacked(sets: list[Tensor], masks: list[Tensor]) -> Tensor:
     return torch.cat([torch.stack(sets), torch.stack(masks)[:, :, None]], dim=2)  # (T+1, B, C, N)
 
 

@@ -40,8 +40,8 @@ def machine_line(results: dict[str, Any]) -> str:
     ]
     return (
         f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}, {m['clock']} time), torch {m['torch']}, "
-        f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches {results['matmul_gflops']:.0f} GFLOP/s; "
-        f"our steps reach of that: {', '.join(shares)}."
+        f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches "
+        f"{results['matmul_gflops']:.0f} GFLOP/s; our steps reach of that: {', '.join(shares)}."
     )
 
 

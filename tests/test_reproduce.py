@@ -1,4 +1,4 @@
-"""A whole table on a small part of MNIST, interrupted once and continued."""
+"""A table on a small part of MNIST, interrupted once and continued, and the page that is made of it."""
 
 import json
 
@@ -6,9 +6,12 @@ import pytest
 from rich.console import Console
 
 from setpredict import reproduce as module
-from setpredict.presets import DataConfig
+from setpredict.cli import run
+from setpredict.config import ConfigError
+from setpredict.presets import DataConfig, Experiment
 from setpredict.report.paper import TABLES
-from setpredict.reproduce import lay_out, reproduce
+from setpredict.reproduce import reproduce
+from setpredict.studies import changed, configure, studies
 
 
 def test_the_papers_numbers_are_all_there():
@@ -19,19 +22,27 @@ def test_the_papers_numbers_are_all_there():
     assert [len(rows) for rows in TABLES.values()] == [3, 8, 9]
 
 
-def test_mean_and_spread_stand_beside_the_papers_numbers():
-    entries = [
-        {"row": "DSPN (all)", "minutes": m, "evaluations": [{"steps": 10, "metrics": {"chamfer": c, "size_error": 1}}]}
-        for m, c in ((2.0, 0.0001), (4.0, 0.0003))
-    ]
-    heads, cells = lay_out("mnist", entries)
-    assert heads == ["model", "chamfer ×1000", "minutes", "runs"]
-    assert cells == [["DSPN (all), 10 steps", "0.200 ± 0.141 (0.09 ± 0.01)", "3.0", "2"]]
+def test_every_row_is_an_experiment_with_a_folder_of_its_own():
+    for study in studies().values():
+        assert len({row.slug for row in study.rows}) == len(study.rows)
+        assert all("/" not in row.slug for row in study.rows)
+        seen = [configure(study, row, "small", 0) for row in study.rows]
+        assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
+        names = {row.name for row in study.rows}
+        assert all(row in names for group in study.groups.values() for row in group.values())
+
+
+def test_options_of_a_row_are_checked():
+    assert changed(Experiment(), {"decoder.steps": 3}).decoder.steps == 3
+    with pytest.raises(ConfigError, match=r"did you mean experiment\.decoder\.steps"):
+        changed(Experiment(), {"decoder.step": 3})
+    with pytest.raises(ConfigError, match="no row is called 'GAN'; there are 'MLP'"):
+        studies()["mnist"].row("GAN")
 
 
 @pytest.mark.slow
 def test_mnist_at_small_scale_interrupted_and_continued(real_data, tmp_path, monkeypatch):
-    options = {"out": tmp_path / "runs", "results": tmp_path / "results", "steps": (10, 20), "max_steps": 3}
+    options = {"out": tmp_path / "runs", "results": tmp_path / "results", "max_steps": 3}
     options["data"] = DataConfig("mnist", train=64, val=8, test=16)
     trained, real = [], module.train_run
 
@@ -47,13 +58,15 @@ def test_mnist_at_small_scale_interrupted_and_continued(real_data, tmp_path, mon
     assert len(trained) == 3
     again = []
     monkeypatch.setattr(module, "train_run", lambda e, f, **rest: (again.append(f), real(e, f, **rest)))
-    content = reproduce("mnist", "small", 2, console=Console(quiet=True), **options)
+    content = reproduce("mnist", "small", 2, rows=["LSTM", "DSPN (last)"], console=Console(quiet=True), **options)
     assert not set(trained) & set(again)
-    assert len(again) == 7  # five rows, two seeds
+    assert len(again) == 3  # one seed of LSTM, two of DSPN; the MLP of before is in the table too
     assert [(r["row"], r["seed"]) for r in content["runs"]][:3] == [("MLP", 0), ("MLP", 1), ("LSTM", 0)]
     assert all(e["samples"] == 16 for r in content["runs"] for e in r["evaluations"])
+    assert content["runs"][0]["curve"]["minutes"]
     saved = json.loads((tmp_path / "results" / "mnist-small.json").read_text())
     assert saved == json.loads(json.dumps(content))
-    table = (tmp_path / "results" / "mnist-small.md").read_text()
-    assert "(0.09 ± 0.01)" in table
-    assert "DSPN (last), 20 steps" in table
+    assert str(tmp_path) not in json.dumps(saved)
+    monkeypatch.chdir(tmp_path)
+    assert run(["results"]) == run(["results", "--check"]) == 0
+    assert "DSPN (last), 20 steps" in (tmp_path / "RESULTS.md").read_text()

@@ -142,10 +142,12 @@ def predict(
 
 
 def reproduce(
-    table: Positional[Literal["mnist", "clevr-box", "clevr-state"]],
+    table: Positional[Literal["mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "ablations"]],
     scale: Literal["paper", "small"] = "small",
     runs: int = 6,
+    rows: tuple[str, ...] = (),
     minutes: float | None = None,
+    threads: int | None = None,
     out: Path = Path("runs"),
     results: Path = Path("results"),
 ) -> None:
@@ -155,15 +157,43 @@ def reproduce(
         table: Which table.
         scale: The paper's settings, or ones for two CPU cores.
         runs: Seeds of each row; the paper has 6.
+        rows: Train only these, such as MLP "DSPN (all)"; the others stay as they are.
         minutes: Training time of each run (None: the scale's own).
+        threads: Threads of the tensor library on a CPU (None: its own choice).
         out: The folder that holds the runs.
-        results: Where the table goes, as Markdown and JSON.
+        results: Where the table's file goes; `setpredict results` makes RESULTS.md of it.
     """
     from setpredict.reproduce import reproduce as again
 
     if runs < 1:
         raise ValueError(f"--runs must be at least 1, got {runs}")
-    again(table, scale, runs, out=out, results=results, minutes=minutes)
+    again(table, scale, runs, rows=rows, out=out, results=results, minutes=minutes, threads=threads)
+
+
+def results(
+    check: bool = False,
+    folder: Path = Path("results"),
+    page: Path = Path("RESULTS.md"),
+    images: Path = Path("docs/images"),
+) -> None:
+    """Write RESULTS.md, its tables and figures, from the files that `setpredict reproduce` wrote.
+
+    Args:
+        check: Write nothing; fail if the page and the files differ.
+        folder: The files.
+        page: The page.
+        images: Where its figures go.
+    """
+    from setpredict.report.results import differences, write_results
+
+    if check:
+        wrong = differences(folder, page, images)
+        if wrong:
+            raise ValueError(wrong)
+        print(f"{page} is what the files in {folder} say.")
+        return
+    for path in write_results(folder, page, images):
+        print(f"Written: {path}")
 
 
 def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
@@ -281,6 +311,7 @@ COMMANDS = {
     "evaluate": evaluate,
     "predict": predict,
     "reproduce": reproduce,
+    "results": results,
     "scenes": scenes,
     "data check": check,
     "demo": demo,

@@ -153,10 +153,11 @@ def _mnist(data: DataConfig, scale: Scale) -> Experiment:
     decoder = DecoderConfig(hidden=(256, 256), mask_bias=1.0)
     experiment = Experiment(data, decoder=decoder, loss=LossConfig("chamfer"), train=TrainConfig(lr=0.01))
     if scale == "small":
+        data.val = 960
         experiment.train = TrainConfig(
-            lr=0.01, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99, max_minutes=50.0, val_every=500
+            lr=0.01, batch_size=16, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99, max_minutes=50.0
         )
-        experiment.train.save_every = 250
+        experiment.train.val_every, experiment.train.save_every = 500, 250
     return experiment
 
 

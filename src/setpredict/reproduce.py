@@ -1,13 +1,13 @@
-"""The paper's tables again: train every row for every seed, skip what is done, print ours beside theirs."""
+"""Tables of results: train every row for every seed, skip what is done, keep all that makes a number traceable."""
 
 from __future__ import annotations
 
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -15,148 +15,115 @@ from rich.console import Console
 from setpredict.config import ConfigError, to_dict
 from setpredict.data.places import data_folder
 from setpredict.files import write_text
-from setpredict.presets import DataConfig, Experiment, Method, Scale, preset
-from setpredict.report.paper import TABLES
-from setpredict.report.pictures import save_validation_picture
-from setpredict.report.tables import heading, markdown, percent, published, summary, terminal
+from setpredict.model import SetPredictor
+from setpredict.presets import DataConfig, Experiment, Scale
+from setpredict.report.results import lay_out
+from setpredict.report.tables import terminal
 from setpredict.revision import revision
+from setpredict.studies import Row, configure, studies
 from setpredict.training.evaluation import Evaluation
+from setpredict.training.log import read_log
 from setpredict.training.run import evaluate_run, read_experiment, train_run
-
-TableName = Literal["mnist", "clevr-box", "clevr-state"]
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One line of a table: a method, and over which steps its set loss is taken."""
-
-    name: str
-    method: Method
-    loss_steps: Literal["all", "last"] | None = None
-
-
-ROWS = (
-    TableRow("MLP", "mlp"),
-    TableRow("LSTM", "lstm"),
-    TableRow("DSPN (last)", "dspn", "last"),
-    TableRow("DSPN (all)", "dspn", "all"),
-    TableRow("iDSPN", "idspn"),
-)
 
 
 def reproduce(
-    table: TableName,
+    table: str,
     scale: Scale,
     runs: int,
     *,
+    rows: Sequence[str] = (),
     out: Path = Path("runs"),
     results: Path = Path("results"),
-    steps: Sequence[int] = (10, 20, 30),
     minutes: float | None = None,
     max_steps: int | None = None,
+    threads: int | None = None,
     data: DataConfig | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Train and evaluate a table; interrupted, it goes on where it stopped. Returns what results/ holds."""
+    """Train and evaluate a table, or some rows of it; interrupted, it goes on where it stopped.
+
+    Returns what the file in `results` then holds: every row that is done, those of earlier calls too.
+    """
     console = console or Console()
-    name, note = source(table)
-    console.print(f"Table {table} at scale {scale}, {runs} runs a row, on {note}.")
-    entries: list[dict[str, Any]] = []
-    for row in ROWS:
+    study = studies()[table]
+    chosen = [study.row(name) for name in rows] or study.rows
+    folder = out / f"{table}-{scale}"
+    console.print(f"{study.title} at scale {scale}, {runs} runs a row. {study.about}")
+    for row in chosen:
         for seed in range(runs):
-            experiment = configure(name, row, scale, seed, minutes, max_steps, data)
-            folder = out / f"{table}-{scale}" / f"{row.name.lower().replace(' ', '-')}-{seed}"
+            experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
+            run = folder / f"{row.slug}-{seed}"
             console.rule(f"{row.name}, seed {seed}")
-            if not finish(experiment, folder, console):
+            if not finish(experiment, run, console):
                 raise KeyboardInterrupt
-            counts = [None] if row.method in ("mlp", "lstm") else list(steps)
-            seen = evaluate_run(folder, counts, console=console)
-            entries.append({"row": row.name, "seed": seed, **record(folder, seen)})
-    content = {"table": table, "scale": scale, "data": note, "runs": entries}
-    heads, cells = lay_out(table, entries)
-    write_text(results / f"{table}-{scale}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    write_text(results / f"{table}-{scale}.md", f"Data: {note}.\n\n" + markdown(heads, cells))
-    console.print(terminal(heads, cells, f"{table}, {scale}: ours, and the paper's in brackets"))
-    console.print(f"Written: {results / f'{table}-{scale}.json'} and .md")
+            if not (run / "record.json").is_file():
+                counts = [None] if row.method in ("mlp", "lstm") else list(row.steps)
+                seen = evaluate_run(run, counts, console=console)
+                command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
+                write_text(run / "record.json", json.dumps(record(row, seed, run, seen, command)))
+    content = collect(table, scale, folder)
+    write_text(results / f"{table}-{scale}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    for name, heads, cells in lay_out(table, content["runs"]):
+        console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets"))
+    console.print(f"Written: {results / f'{table}-{scale}.json'}; setpredict results puts it into RESULTS.md.")
     return content
 
 
-def source(table: TableName) -> tuple[str, str]:
-    """The preset to use, and its data in words: CLEVR where it is, else scenes of our own."""
-    if table == "mnist":
-        return "mnist", "MNIST, all test digits"
-    if (data_folder() / "CLEVR_v1.0").is_dir():
-        return table, "CLEVR v1.0"
-    return table.replace("clevr", "scenes"), "generated scenes (no CLEVR_v1.0 in $SETPREDICT_DATA), not CLEVR itself"
-
-
-def configure(
-    name: str,
-    row: TableRow,
-    scale: Scale,
-    seed: int,
-    minutes: float | None,
-    max_steps: int | None,
-    data: DataConfig | None,
-) -> Experiment:
-    experiment = preset(name, row.method, scale)
-    experiment.train = replace(experiment.train, seed=seed)
-    if row.loss_steps:
-        experiment.loss = replace(experiment.loss, steps=row.loss_steps)
-    if minutes is not None:
-        experiment.train.max_minutes = minutes
-    if max_steps is not None:
-        experiment.train.max_steps = max_steps
-    if data is not None:
-        experiment.data = replace(data, name=experiment.data.name, target=experiment.data.target)
-    return experiment
+def collect(table: str, scale: Scale, folder: Path) -> dict[str, Any]:
+    """All that is done of a table, in the table's order."""
+    found = []
+    for row in studies()[table].rows:
+        for path in sorted(folder.glob(f"{row.slug}-*/record.json")):
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            if entry["row"] == row.name:
+                found.append(entry)
+    return {"table": table, "scale": scale, "runs": found}
 
 
 def finish(experiment: Experiment, folder: Path, console: Console) -> bool:
     """Train a run to its end, from where it stands; False if it was interrupted."""
     done = folder / "done.json"
+    if (folder / "config.json").is_file() and to_dict(read_experiment(folder)) != to_dict(experiment):
+        raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
     if done.is_file():
-        if to_dict(read_experiment(folder)) != to_dict(experiment):
-            raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
         console.print(f"{folder} is done already.")
         return True
     resume = (folder / "last.ckpt").is_file()
-    train_run(experiment, folder, resume=resume, draw=save_validation_picture, console=console)
+    train_run(experiment, folder, resume=resume, console=console)
     return done.is_file()
 
 
-def record(folder: Path, seen: Sequence[Evaluation]) -> dict[str, Any]:
-    """All that makes a number traceable."""
+def record(row: Row, seed: int, folder: Path, seen: Sequence[Evaluation], command: str) -> dict[str, Any]:
+    """All that makes a number traceable, with no path of this machine in it."""
     done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
+    config = to_dict(read_experiment(folder))
+    if config["data"]["folder"]:
+        config["data"]["folder"] = config["data"]["folder"].replace(str(data_folder()), "$SETPREDICT_DATA")
+    model = SetPredictor.from_pretrained(folder / "best", allow_own_code=True)
+    minutes, threads = config["train"]["max_minutes"], config["train"]["threads"] or torch.get_num_threads()
+    if minutes:
+        command += f" --minutes {minutes:g} --threads {threads}"
     return {
+        "row": row.name,
+        "seed": seed,
+        "command": command,
         "evaluations": [asdict(e) for e in seen],
+        "chosen": json.loads((folder / "best" / "validation.json").read_text(encoding="utf-8"))["step"],
+        "parameters": sum(p.numel() for p in model.parameters()),
         "steps_trained": done["step"],
         "minutes": round(done["seconds"] / 60, 2),
-        "config": to_dict(read_experiment(folder)),
-        "hardware": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "curve": curve(folder, seen[0].metrics),
+        "config": config,
+        "hardware": f"{platform.machine()}, threads: {threads}, torch {torch.__version__}",
         "revision": revision(),
     }
 
 
-def lay_out(table: TableName, entries: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells: mean ± std over the seeds, the paper's numbers in brackets."""
-    theirs = TABLES[table]
-    names = [n for n in entries[0]["evaluations"][0]["metrics"] if n == "chamfer" or n.startswith("AP")]
-    grouped: dict[str, dict[str, list[float]]] = {}
-    minutes: dict[str, list[float]] = {}
-    for entry in entries:
-        for e in entry["evaluations"]:
-            label = entry["row"] if e["steps"] is None else f"{entry['row']}, {e['steps']} steps"
-            minutes.setdefault(label, []).append(entry["minutes"])
-            for n in names:
-                grouped.setdefault(label, {}).setdefault(n, []).append(e["metrics"][n])
-    cells = []
-    for label, values in grouped.items():
-        paper = theirs.get(label, {})
-        row = [label]
-        for n in names:
-            given = published(paper.get(n))
-            row.append(summary(values[n], n) + (f" ({given})" if given else ""))
-        cells.append([*row, f"{sum(minutes[label]) / len(minutes[label]):.1f}", str(len(minutes[label]))])
-    heads = [f"{heading(n)}{' %' if percent(n) else ''}" for n in names]
-    return ["model", *heads, "minutes", "runs"], cells
+def curve(folder: Path, metrics: Sequence[str] | dict[str, float]) -> dict[str, list[float]]:
+    """The validations: training minutes, and each metric that tables have."""
+    names = [n for n in metrics if n in ("chamfer", "hungarian") or n.startswith("AP")]
+    rows = read_log(folder / "log.csv")
+    minutes = {row["step"]: float(row["minutes"]) for row in rows if "minutes" in row}
+    seen = [row for row in rows if f"val_{names[0]}" in row and row["step"] in minutes]
+    found = {"minutes": [round(minutes[row["step"]], 2) for row in seen]}
+    return found | {n: [float(row[f"val_{n}"]) for row in seen] for n in names}

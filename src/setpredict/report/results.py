@@ -1,0 +1,206 @@
+"""RESULTS.md: every table and figure, from the files under results/ that commands wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from setpredict.files import write_text
+from setpredict.report.palette import LINES, STYLES
+from setpredict.report.paper import TABLES
+from setpredict.report.tables import heading, markdown, percent, published, summary
+from setpredict.studies import studies
+
+Entry = Mapping[str, Any]
+Table = tuple[str, list[str], list[list[str]]]
+GOOD = 0.3e-3  # the Chamfer loss to which training is timed
+INTRODUCTION = """# Results
+
+Written by `setpredict results` from the files under [results/](results), which `setpredict reproduce` wrote; each
+holds the configuration, seed, revision and every validation of its runs. `setpredict results --check` fails where this
+page and those files differ. Numbers in brackets are the paper's (mean ± standard deviation of six runs, up to 100
+epochs on a GPU); ours had the minutes that the table states, on a CPU. The weights that are tested are those of the
+best validation, on digits or scenes set aside from the training split; the curves are validations too. Nothing was
+chosen by a test score.
+"""
+
+
+def write_results(results: Path, page: Path, images: Path) -> list[Path]:
+    """Write the page and its figures; returns what was written."""
+    written = []
+    for path in tables(results):
+        figure = curves(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
+        if figure is not None:
+            write_text(images / f"results-{path.stem}.svg", _svg(figure))
+            written.append(images / f"results-{path.stem}.svg")
+    write_text(page, text(results, page, images))
+    return [page, *written]
+
+
+def differences(results: Path, page: Path, images: Path) -> str:
+    """What is wrong with the page, in words; nothing if it is what the files say."""
+    if not page.is_file():
+        return f"{page} is not there; setpredict results writes it"
+    want, have = text(results, page, images).splitlines(), page.read_text(encoding="utf-8").splitlines()
+    for number, (a, b) in enumerate(zip([*want, ""], [*have, ""]), start=1):
+        if a != b:
+            return f"{page} differs from the files in {results}, first in line {number}:\n  page:  {b}\n  files: {a}"
+    return "" if len(want) == len(have) else f"{page} is longer or shorter than the files in {results} say"
+
+
+def tables(results: Path) -> list[Path]:
+    """The files of tables, in the order of the studies."""
+    order = list(studies())
+    found = [p for p in results.glob("*.json") if p.stem.rpartition("-")[0] in order]
+    if not found:
+        raise FileNotFoundError(f"there is no table in {results}; setpredict reproduce mnist makes one")
+    return sorted(found, key=lambda p: (order.index(p.stem.rpartition("-")[0]), p.stem))
+
+
+def text(results: Path, page: Path, images: Path) -> str:
+    parts = [INTRODUCTION]
+    for path in tables(results):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        study, entries = studies()[content["table"]], content["runs"]
+        parts.append(f"## {study.title}, scale {content['scale']}\n\n{study.about}\n")
+        for name, heads, cells in lay_out(content["table"], entries):
+            parts.append((f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells))
+        other = plain(results, path)
+        if other is not None:
+            parts.append(time_to(entries, other))
+        picture = images / f"results-{path.stem}.svg"
+        if picture.is_file() or curves(content, other) is not None:
+            shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
+            parts.append(f"![Validations against training time]({shown.as_posix()})\n")
+        remarks = path.with_suffix(".md")
+        if remarks.is_file():
+            parts.append(remarks.read_text(encoding="utf-8").strip() + "\n")
+        parts.append(
+            f"<details><summary>Commands, seeds, time, hardware ({path.name})</summary>\n\n"
+            f"{origins(entries)}</details>\n"
+        )
+    return "\n".join(parts)
+
+
+def plain(results: Path, table: Path) -> Entry | None:
+    """The training curve of the plain implementation, where it was measured for a table."""
+    path = results / f"plain-{table.name}"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
+    """Name, heads and cells of every table: mean ± std over the seeds, the paper's numbers in brackets."""
+    groups = studies()[table].groups
+    if not groups:
+        return [(table, *_table(table, {e["row"]: e["row"] for e in entries}, entries))]
+    found = [
+        (name, {k: v for k, v in group.items() if any(e["row"] == v for e in entries)})
+        for name, group in groups.items()
+    ]
+    return [(name, *_table(table, rows, entries)) for name, rows in found if len(rows) > 1]
+
+
+def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
+    theirs = TABLES.get(table, {})
+    names = metric_names(entries)
+    cells = []
+    for label, row in rows.items():
+        mine = [e for e in entries if e["row"] == row]
+        for i, first in enumerate(mine[0]["evaluations"]):
+            steps = first["steps"]
+            full = label if steps is None else f"{label}, {steps} steps"
+            seen = [e["evaluations"][i]["metrics"] for e in mine]
+            paper = {n: published(theirs.get(full, {}).get(n)) for n in names}
+            numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
+            trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
+            cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
+    heads = [f"{heading(n)}{' %' if percent(n) else ''}" for n in names]
+    return ["model", *heads, "minutes", "steps", "runs"], cells
+
+
+def metric_names(entries: Sequence[Entry]) -> list[str]:
+    """What tables have: the distances and precisions that all runs were measured by."""
+    metrics = entries[0]["evaluations"][0]["metrics"]
+    precise = [n for n in metrics if n.startswith("AP")]
+    return precise or [n for n in metrics if n in ("chamfer", "hungarian")]
+
+
+def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
+    """Validations against training time, a line a run; None for tables of many small questions."""
+    entries = content["runs"]
+    if studies()[content["table"]].groups or not entries:
+        return None
+    names = metric_names(entries)
+    name = names[len(names) // 2]
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.subplots()
+    lines = [*entries, *([other] if other else [])]
+    labels = list(dict.fromkeys(e["row"] for e in lines))
+    scale = 100 if percent(name) else 1000
+    for entry in lines:
+        i = labels.index(entry["row"])
+        style: dict[str, Any] = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
+        label = entry["row"] if entry is next(e for e in lines if e["row"] == entry["row"]) else None
+        axes.plot(entry["curve"]["minutes"], [scale * v for v in entry["curve"][name]], label=label, **style)
+    if not percent(name):
+        axes.set_yscale("log")
+    axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}{' in %' if percent(name) else ''}")
+    axes.grid(alpha=0.25, which="both")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def time_to(entries: Sequence[Entry], other: Entry, goal: float = GOOD) -> str:
+    """A sentence: how long ours and the plain implementation trained until the validation was that good."""
+    ours = [m for e in entries if e["row"] == other["compares"] and (m := reached(e, goal)) is not None]
+    theirs = reached(other, goal)
+    if not ours or theirs is None:
+        return ""
+    return (
+        f"To a validation Chamfer loss of {1000 * goal:g}e-3, {other['compares']} took {_mean(ours):.1f} minutes and "
+        f"the same training written the plain way (`{other['command']}`) {theirs:.1f}: "
+        f"{theirs / _mean(ours):.1f} times as long.\n"
+    )
+
+
+def reached(entry: Entry, goal: float) -> float | None:
+    """Minutes until the first validation at or below the goal."""
+    line = entry["curve"]
+    return next((m for m, v in zip(line["minutes"], line["chamfer"]) if v <= goal), None)
+
+
+def origins(entries: Sequence[Entry]) -> str:
+    heads = ["model", "seed", "parameters", "best step", "minutes", "command", "hardware", "revision"]
+    cells = [
+        [
+            e["row"],
+            str(e["seed"]),
+            f"{e['parameters']:,}",
+            f"{e['chosen']:,} of {e['steps_trained']:,}",
+            f"{e['minutes']:.1f}",
+            f"`{e['command']}`",
+            e["hardware"],
+            e["revision"],
+        ]
+        for e in entries
+    ]
+    return markdown(heads, cells)
+
+
+def _mean(values: Any) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def _svg(figure: Figure) -> str:
+    """The same picture gives the same file."""
+    with rc_context({"svg.hashsalt": "setpredict", "svg.fonttype": "none"}):
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()

@@ -1,0 +1,183 @@
+"""What `setpredict reproduce` can train: the paper's tables, and the ablations that it only mentions. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from setpredict.config import ConfigError, from_dict, to_dict
+from setpredict.data.places import data_folder
+from setpredict.presets import DataConfig, Experiment, Method, Scale, preset
+
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a method, and what differs from its preset, by option."""
+
+    name: str
+    method: Method = "dspn"
+    changes: Changes = field(default_factory=dict)
+    steps: tuple[int, ...] = (10, 20, 30)
+    """Inner steps to evaluate at; decoders without any have one row."""
+
+    @property
+    def slug(self) -> str:
+        return "".join(c if c.isalnum() or c in "().-" else "-" for c in self.name.lower())
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table: its rows, the preset they start from, and what is said of it."""
+
+    title: str
+    preset: str
+    rows: tuple[Row, ...]
+    changes: Changes = field(default_factory=dict)
+    """Of every row."""
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """A table for each question: its answers, and the row that each is read from."""
+    about: str = ""
+
+    def row(self, name: str) -> Row:
+        for row in self.rows:
+            if name in (row.name, row.slug):
+                return row
+        raise ConfigError(f"no row is called {name!r}; there are {', '.join(repr(r.name) for r in self.rows)}")
+
+    def experiment(self, row: Row, scale: Scale, seed: int) -> Experiment:
+        start = preset(self.preset, row.method, scale)
+        return changed(start, {**self.changes, **row.changes, "train.seed": seed})
+
+
+def changed(experiment: Experiment, changes: Changes) -> Experiment:
+    """Another experiment, with options such as "decoder.steps" set anew; unknown ones and wrong types are refused."""
+    values = to_dict(experiment)
+    for option, value in changes.items():
+        *parts, last = option.split(".")
+        place = values
+        for part in parts:
+            place = place[part]
+        place[last] = value
+    return from_dict(Experiment, values, "experiment")
+
+
+MOMENTUM = {"decoder.momentum": 0.9, "decoder.nesterov": True}
+PAPER = (
+    Row("MLP", "mlp"),
+    Row("LSTM", "lstm"),
+    Row("DSPN (last)", "dspn", {"loss.steps": "last"}),
+    Row("DSPN (all)", "dspn", {"loss.steps": "all"}),
+    Row("iDSPN", "idspn", steps=(20, 40)),
+)
+ABLATIONS: dict[str, dict[str, Changes]] = {
+    "Set loss over": {"all steps": {}, "the last step": {"loss.steps": "last"}},
+    "Inner momentum (the step size shrinks with it)": {
+        "momentum 0": {},
+        "momentum 0.5": {"decoder.momentum": 0.5, "decoder.step_size": 12.5},
+        "momentum 0.9, Nesterov": {**MOMENTUM, "decoder.step_size": 2.5},
+    },
+    "Masks": {"clamped": {}, "sigmoid": {"decoder.mask": "sigmoid"}, "free": {"decoder.mask": "free"}},
+    "Representation loss": {"Huber": {}, "squared": {"decoder.loss": "squared"}},
+    "Weight λ of the representation loss": {
+        "λ = 0.1": {},
+        "λ = 0": {"loss.repr_weight": 0.0},
+        "λ = 1": {"loss.repr_weight": 1.0},
+    },
+    "Mean of the masks as a latent number": {"without": {}, "with": {"encoder.mask_sum": True}},
+    "Initial set": {
+        "learned": {},
+        "fixed": {"decoder.initial": "fixed"},
+        "random": {"decoder.initial": "random"},
+        "predicted by an MLP": {"decoder.initial": "predicted"},
+    },
+    "Steps that are differentiated": {
+        "all 10": {},
+        "last 5": {"decoder.backprop_steps": 5},
+        "last 2": {"decoder.backprop_steps": 2},
+        "last 1": {"decoder.backprop_steps": 1},
+    },
+    "Pooling": {
+        "FSPool": {},
+        "FSPool, a weight a rank": {"encoder.pool": "fspool-free"},
+        "sum": {"encoder.pool": "sum"},
+        "mean": {"encoder.pool": "mean"},
+        "max": {"encoder.pool": "max"},
+    },
+}
+
+
+def _ablations() -> Study:
+    """The row without changes is trained once and stands in every group under the group's own name for it."""
+    rows = [Row("base", steps=(10, 20))]
+    for question, choices in ABLATIONS.items():
+        rows += [Row(f"{question}: {name}", "dspn", changes, (10, 20)) for name, changes in choices.items() if changes]
+    groups = {
+        question: {name: f"{question}: {name}" if changes else "base" for name, changes in choices.items()}
+        for question, choices in ABLATIONS.items()
+    }
+    return Study(
+        "Ablations",
+        "multisets",
+        tuple(rows),
+        {
+            "data.points": 10,
+            "data.variable": True,
+            "loss.masks": "feature",
+            "train.max_minutes": 3.0,
+            "train.epochs": 10000,
+        },
+        groups,
+        "What the paper mentions without numbers: sets of 1 to 10 random points, auto-encoded through 64 numbers by "
+        "DSPN, one thing changed at a time.",
+    )
+
+
+def studies() -> dict[str, Study]:
+    """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not there."""
+    clevr = (data_folder() / "CLEVR_v1.0").is_dir()
+    instead = "" if clevr else " Trained and tested on generated scenes, not on CLEVR: the numbers do not compare."
+    kind = "clevr" if clevr else "scenes"
+    renders = {"data.folder": str(data_folder() / "clevr-renders")}
+    ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
+    return {
+        "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", PAPER, about=_MNIST),
+        "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, about=_STATES + instead),
+        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", PAPER, about=_BOXES + instead),
+        "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
+        "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
+        "ablations": _ablations(),
+    }
+
+
+def configure(
+    study: Study,
+    row: Row,
+    scale: Scale,
+    seed: int,
+    minutes: float | None = None,
+    max_steps: int | None = None,
+    threads: int | None = None,
+    data: DataConfig | None = None,
+) -> Experiment:
+    """The experiment of a row, with the limits that a caller sets."""
+    experiment = study.experiment(row, scale, seed)
+    given = {"max_minutes": minutes, "max_steps": max_steps, "threads": threads}
+    experiment.train = replace(experiment.train, pictures=False, **{k: v for k, v in given.items() if v is not None})
+    if data is not None:
+        experiment.data = replace(data, name=experiment.data.name, target=experiment.data.target)
+    return experiment
+
+
+_MNIST = (
+    "A digit is the set of its bright pixels (32 to 342 points). It is encoded to 64 numbers and decoded again; the "
+    "Chamfer loss of the decoded set is measured over all 10,000 test digits, in the unit of the paper's table."
+)
+_STATES = (
+    "From an image to the objects in it: position, size, colour, material and shape. Average precision at a distance; "
+    "all four attributes must be right."
+)
+_BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."
+_RENDERS = "The small models, trained and tested on a few thousand CLEVR-style renders."

@@ -1,0 +1,97 @@
+"""RESULTS.md is what the files say, and `--check` notices when it is not."""
+
+import json
+
+import pytest
+
+from setpredict.cli import run
+from setpredict.report.results import lay_out, reached, time_to
+
+
+def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
+    """A run whose validations had these Chamfer losses, one a minute, the last of them in the test too."""
+    return {
+        "row": row,
+        "seed": seed,
+        "command": f'setpredict reproduce mnist --rows "{row}"',
+        "evaluations": [{"steps": steps, "metrics": {"chamfer": values[-1], "size_error": 1.0}}],
+        "chosen": 7,
+        "parameters": 85634,
+        "steps_trained": 1000 + seed,
+        "minutes": 2.0 + seed,
+        "curve": {"minutes": [float(i + 1) for i in range(len(values))], "chamfer": values},
+        "hardware": "a machine",
+        "revision": "abc",
+    }
+
+
+RUNS = [
+    entry("MLP", [0.004, 0.002], steps=None),
+    entry("DSPN (all)", [0.0002, 0.0001]),
+    entry("DSPN (all)", [0.0008, 0.0003], seed=1),
+]
+PLAIN = entry("DSPN, plain", [0.001] * 8 + [0.0003]) | {
+    "compares": "DSPN (all)",
+    "command": "python -m benchmarks.plain",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "mnist-small.json").write_text(
+        json.dumps({"table": "mnist", "scale": "small", "runs": RUNS})
+    )
+    return tmp_path
+
+
+def test_mean_and_spread_stand_beside_the_papers_numbers():
+    ((_, heads, cells),) = lay_out("mnist", RUNS)
+    assert heads == ["model", "chamfer ×1000", "minutes", "steps", "runs"]
+    assert cells == [
+        ["MLP", "2.000 (0.21 ± 0.18)", "2", "1,000", "1"],
+        ["DSPN (all), 10 steps", "0.200 ± 0.141 (0.09 ± 0.01)", "2", "1,000", "2"],
+    ]
+
+
+def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
+    entries = [entry("base", [0.3]), entry("Pooling: sum", [0.4])]
+    found = lay_out("ablations", entries)
+    assert [(name, [c[0] for c in cells]) for name, _, cells in found] == [
+        ("Pooling", ["FSPool, 10 steps", "sum, 10 steps"])
+    ]
+
+
+def test_times_to_a_goal_are_compared():
+    assert [reached(e, 0.0003) for e in RUNS] == [None, 1.0, 2.0]
+    assert "took 1.5 minutes" in time_to(RUNS, PLAIN)
+    assert "9.0: 6.0 times as long" in time_to(RUNS, PLAIN)
+    assert time_to(RUNS, PLAIN, goal=1e-9) == ""
+
+
+def test_page_figure_and_check(place, capsys):
+    assert run(["results", "--check"]) == 2
+    assert "RESULTS.md is not there" in capsys.readouterr().err
+    (place / "results" / "plain-mnist-small.json").write_text(json.dumps(PLAIN))
+    (place / "results" / "mnist-small.md").write_text("A remark.")
+    assert run(["results"]) == run(["results", "--check"]) == 0
+    page, figure = place / "RESULTS.md", place / "docs" / "images" / "results-mnist-small.svg"
+    text, drawn = page.read_text(), figure.read_text()
+    for part in ("0.200 ± 0.141 (0.09 ± 0.01)", "A remark.", "6.0 times", "(docs/images/results-mnist-small.svg)"):
+        assert part in text
+    assert "DSPN, plain" in drawn
+    assert run(["results"]) == 0
+    assert figure.read_text() == drawn
+    page.write_text(text.replace("0.200", "0.100"))
+    assert run(["results", "--check"]) == 2
+    assert "0.100 ± 0.141" in capsys.readouterr().err
+    page.write_text(text + "More.\n")
+    assert run(["results", "--check"]) == 2
+
+
+def test_no_files_no_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["results"]) == 2
+    assert "setpredict reproduce mnist makes one" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
