@@ -155,9 +155,9 @@ def _mnist(data: DataConfig, scale: Scale) -> Experiment:
     if scale == "small":
         data.val = 960
         experiment.train = TrainConfig(
-            lr=0.01, batch_size=16, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99, max_minutes=50.0
+            lr=0.01, batch_size=8, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99, max_minutes=50.0
         )
-        experiment.train.val_every, experiment.train.save_every = 500, 250
+        experiment.train.val_every, experiment.train.save_every = 1000, 500
     return experiment
 
 
@@ -220,6 +220,13 @@ def _as_idspn(experiment: Experiment, scale: Scale) -> None:
         experiment.input = replace(experiment.input, depth=18, tail="idspn")
         train = TrainConfig(batch_size=128, lr=1e-3, schedule="step", few_steps_until=0.5)
         experiment.train = replace(train, workers=experiment.train.workers)
+        return
+    if (
+        experiment.data.name == "mnist"
+    ):  # hundreds of points: the paper's decoder, with momentum and one step's gradient
+        keep = DecoderConfig(hidden=experiment.decoder.hidden, steps=15, step_size=5.0, initial="fixed")
+        experiment.decoder = replace(keep, momentum=0.9, nesterov=True, backprop_steps=1)
+        experiment.train = replace(experiment.train, lr=1e-3)
         return
     hidden = experiment.encoder.hidden[:1]
     experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalise=False)
