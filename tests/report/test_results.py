@@ -5,7 +5,7 @@ import json
 import pytest
 
 from setpredict.cli import run
-from setpredict.report.results import lay_out, reached, time_to
+from setpredict.report.results import data_used, lay_out, reached, time_to
 
 
 def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
@@ -14,7 +14,8 @@ def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) 
         "row": row,
         "seed": seed,
         "command": f'setpredict reproduce mnist --rows "{row}"',
-        "evaluations": [{"steps": steps, "metrics": {"chamfer": values[-1], "size_error": 1.0}}],
+        "evaluations": [{"steps": steps, "samples": 10000, "metrics": {"chamfer": values[-1], "size_error": 1.0}}],
+        "config": {"data": {"name": "mnist", "folder": None}},
         "chosen": 7,
         "parameters": 85634,
         "steps_trained": 1000 + seed,
@@ -78,7 +79,13 @@ def test_page_figure_and_check(place, capsys):
     assert run(["results"]) == run(["results", "--check"]) == 0
     page, figure = place / "RESULTS.md", place / "docs" / "images" / "results-mnist-small.svg"
     text, drawn = page.read_text(), figure.read_text()
-    for part in ("0.200 ± 0.141 (0.09 ± 0.01)", "A remark.", "6.0 times", "(docs/images/results-mnist-small.svg)"):
+    for part in (
+        "Data: mnist, tested on 10,000",
+        "0.200 ± 0.141 (0.09 ± 0.01)",
+        "A remark.",
+        "6.0 times",
+        "(docs/images/results-mnist-small.svg)",
+    ):
         assert part in text
     assert "DSPN, plain" in drawn
     assert run(["results"]) == 0
@@ -88,6 +95,13 @@ def test_page_figure_and_check(place, capsys):
     assert "0.100 ± 0.141" in capsys.readouterr().err
     page.write_text(text + "More.\n")
     assert run(["results", "--check"]) == 2
+
+
+def test_the_data_is_named():
+    scenes = {"name": "scenes", "min_objects": 3, "max_objects": 6, "size": 64}
+    assert "not CLEVR" in data_used([RUNS[0] | {"config": {"data": scenes}}])
+    renders = {"name": "clevr", "folder": "$SETPREDICT_DATA/clevr-renders"}
+    assert "from $SETPREDICT_DATA/clevr-renders" in data_used([RUNS[0] | {"config": {"data": renders}}])
 
 
 def test_no_files_no_page(tmp_path, monkeypatch, capsys):

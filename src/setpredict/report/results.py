@@ -68,7 +68,7 @@ def text(results: Path, page: Path, images: Path) -> str:
     for path in tables(results):
         content = json.loads(path.read_text(encoding="utf-8"))
         study, entries = studies()[content["table"]], content["runs"]
-        parts.append(f"## {study.title}, scale {content['scale']}\n\n{study.about}\n")
+        parts.append(f"## {study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n")
         for name, heads, cells in lay_out(content["table"], entries):
             parts.append((f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells))
         other = plain(results, path)
@@ -86,6 +86,17 @@ def text(results: Path, page: Path, images: Path) -> str:
             f"{origins(entries)}</details>\n"
         )
     return "\n".join(parts)
+
+
+def data_used(entries: Sequence[Entry]) -> str:
+    """The data of a table in words, from its runs."""
+    data = entries[0]["config"]["data"]
+    tested = entries[0]["evaluations"][0]["samples"]
+    if data["name"] == "scenes":
+        objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
+        return f"Data: generated scenes ({objects}), not CLEVR, so the paper's numbers are no measure; tested on {tested:,}."
+    folder = f" from {data['folder']}" if data["folder"] else ""
+    return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 
 
 def plain(results: Path, table: Path) -> Entry | None:
