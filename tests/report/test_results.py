@@ -99,7 +99,7 @@ def test_page_figure_and_check(place, capsys):
 
 def test_the_data_is_named():
     scenes = {"name": "scenes", "min_objects": 3, "max_objects": 6, "size": 64}
-    assert "not CLEVR" in data_used([RUNS[0] | {"config": {"data": scenes}}])
+    assert "3 to 6 objects, 64×64 pixels" in data_used([RUNS[0] | {"config": {"data": scenes}}])
     renders = {"name": "clevr", "folder": "$SETPREDICT_DATA/clevr-renders"}
     assert "from $SETPREDICT_DATA/clevr-renders" in data_used([RUNS[0] | {"config": {"data": renders}}])
 

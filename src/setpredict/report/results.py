@@ -94,7 +94,7 @@ def data_used(entries: Sequence[Entry]) -> str:
     tested = entries[0]["evaluations"][0]["samples"]
     if data["name"] == "scenes":
         objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
-        return f"Data: generated scenes ({objects}), not CLEVR, so the paper's numbers are no measure; tested on {tested:,}."
+        return f"Data: generated scenes ({objects}), so the numbers do not compare with CLEVR's; tested on {tested:,}."
     folder = f" from {data['folder']}" if data["folder"] else ""
     return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 
