@@ -140,7 +140,7 @@ def studies() -> dict[str, Study]:
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
     kind = "clevr" if clevr else "scenes"
     renders = {"data.folder": str(data_folder() / "clevr-renders")}
-    digits = (*PAPER[:-1], Row("iDSPN", "idspn", steps=(15, 30)))
+    digits = tuple(replace(r, steps=(15, 30) if r.method == "idspn" else (10, 20)) for r in PAPER)
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
