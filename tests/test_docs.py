@@ -56,6 +56,12 @@ def test_the_tables_are_those_of_the_files(page, table):
 def test_every_link_between_pages_leads_somewhere():
     import re
 
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "RESULTS.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_results_are_those_of_the_files():
+    from setpredict.report.results import differences
+
+    assert differences(ROOT / "results", ROOT / "RESULTS.md", ROOT / "docs" / "images") == ""
