@@ -8,7 +8,8 @@ from rich.console import Console
 from setpredict import reproduce as module
 from setpredict.cli import run
 from setpredict.config import ConfigError
-from setpredict.presets import DataConfig, Experiment
+from setpredict.model import SetPredictor
+from setpredict.presets import DataConfig, Experiment, make_task
 from setpredict.report.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.studies import changed, configure, studies
@@ -30,6 +31,13 @@ def test_every_row_is_an_experiment_with_a_folder_of_its_own():
         assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
         names = {row.name for row in study.rows}
         assert all(row in names for group in study.groups.values() for row in group.values())
+
+
+def test_every_ablation_is_a_model():
+    study = studies()["ablations"]
+    task = make_task(configure(study, study.rows[0], "small", 0).data)
+    for row in study.rows:
+        SetPredictor.from_config(configure(study, row, "small", 0).model(task))
 
 
 def test_options_of_a_row_are_checked():
