@@ -23,10 +23,10 @@ from setpredict.training.loop import TrainState, fit, make_set_loss
 from setpredict.training.run import Run
 
 RESULTS = Path(__file__).parent / "results" / "training_loop.json"
-CASES = {"polygons": 60, "mnist": 4}  # preset, steps of one round
+CASES = {"polygons": 50, "mnist": 4}  # preset, steps of one round
 
 
-def compare(name: str, steps: int, rounds: int = 4) -> dict[str, float | str]:
+def compare(name: str, steps: int, rounds: int = 8) -> dict[str, float | str]:
     """The same steps by a bare loop (forward, loss, backward, Adam) and by a whole run, alternately; minima."""
     experiment = preset(name, "dspn", "small")
     train = experiment.train
