@@ -24,6 +24,7 @@ from benchmarks.cases import copy_decoder, features_first, stacked
 from benchmarks.machine import describe
 from setpredict.data.task import SetTask
 from setpredict.decoders import DSPN
+from setpredict.files import write_text
 from setpredict.model import SetPredictor
 from setpredict.presets import Experiment, make_task
 from setpredict.revision import revision
@@ -85,9 +86,8 @@ def main() -> None:
     found = train(experiment, make_task(experiment.data), given.minutes, given.until)
     command = f"python -m benchmarks.plain_training --minutes {given.minutes:g} --threads {given.threads}"
     about = {"row": "DSPN (all), plain implementation", "compares": ROW, "command": command}
-    given.out.write_text(
-        json.dumps(about | found | {"machine": describe(), "revision": revision()}, indent=1) + "\n", encoding="utf-8"
-    )
+    content = about | found | {"machine": describe(), "revision": revision()}
+    write_text(given.out, json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
