@@ -54,13 +54,16 @@ def reproduce(
             experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
             run = folder / f"{row.slug}-{seed}"
             console.rule(f"{row.name}, seed {seed}")
-            if not finish(experiment, run, console):
+            before = None if row.after is None else folder / f"{study.row(row.after).slug}-{seed}"
+            if before is not None and not (before / "record.json").is_file():
+                raise ConfigError(f'{row.name!r} goes on from {row.after!r}: train that first, with --rows "{row.after}"')
+            if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
             if not (run / "record.json").is_file():
                 counts = [None] if row.method in ("mlp", "lstm") else list(row.steps)
                 seen = evaluate_run(run, counts, console=console)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
-                write_text(run / "record.json", json.dumps(record(row, seed, run, seen, command)))
+                write_text(run / "record.json", json.dumps(record(row, seed, run, seen, command, before)))
     content = collect(table, scale, folder)
     write_text(results / f"{table}-{scale}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
@@ -80,8 +83,8 @@ def collect(table: str, scale: Scale, folder: Path) -> dict[str, Any]:
     return {"table": table, "scale": scale, "runs": found}
 
 
-def finish(experiment: Experiment, folder: Path, console: Console) -> bool:
-    """Train a run to its end, from where it stands; False if it was interrupted."""
+def finish(experiment: Experiment, folder: Path, console: Console, before: Path | None = None) -> bool:
+    """Train a run to its end, from where it stands, or from another run's weights; False if it was interrupted."""
     done = folder / "done.json"
     if (folder / "config.json").is_file() and to_dict(read_experiment(folder)) != to_dict(experiment):
         raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
@@ -89,12 +92,17 @@ def finish(experiment: Experiment, folder: Path, console: Console) -> bool:
         console.print(f"{folder} is done already.")
         return True
     resume = (folder / "last.ckpt").is_file()
-    train_run(experiment, folder, resume=resume, console=console)
+    train_run(experiment, folder, resume=resume, init_from=None if resume else before, console=console)
     return done.is_file()
 
 
-def record(row: Row, seed: int, folder: Path, seen: Sequence[Evaluation], command: str) -> dict[str, Any]:
-    """All that makes a number traceable, with no path of this machine in it."""
+def record(
+    row: Row, seed: int, folder: Path, seen: Sequence[Evaluation], command: str, before: Path | None = None
+) -> dict[str, Any]:
+    """All that makes a number traceable, with no path of this machine in it.
+
+    What a run began with counts as its own: the minutes and steps of the run `before`, and its validations.
+    """
     done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
     config = to_dict(read_experiment(folder))
     if config["data"]["folder"]:
@@ -103,16 +111,24 @@ def record(row: Row, seed: int, folder: Path, seen: Sequence[Evaluation], comman
     minutes, threads = config["train"]["max_minutes"], config["train"]["threads"] or torch.get_num_threads()
     if minutes:
         command += f" --minutes {minutes:g} --threads {threads}"
+    line, spent, taken = curve(folder, seen[0].metrics), done["seconds"] / 60, done["step"]
+    if before is not None:
+        first = json.loads((before / "record.json").read_text(encoding="utf-8"))
+        command = f"{first['command']} && {command}"
+        line["minutes"] = [round(first["minutes"] + m, 2) for m in line["minutes"]]
+        line = {k: first["curve"][k] + v for k, v in line.items()}
+        spent, taken = spent + first["minutes"], taken + first["steps_trained"]
     return {
         "row": row.name,
         "seed": seed,
         "command": command,
         "evaluations": [asdict(e) for e in seen],
-        "chosen": json.loads((folder / "best" / "validation.json").read_text(encoding="utf-8"))["step"],
+        "chosen": taken - done["step"] + json.loads((folder / "best" / "validation.json").read_text("utf-8"))["step"],
         "parameters": sum(p.numel() for p in model.parameters()),
-        "steps_trained": done["step"],
-        "minutes": round(done["seconds"] / 60, 2),
-        "curve": curve(folder, seen[0].metrics),
+        "steps_trained": taken,
+        "minutes": round(spent, 2),
+        "after": row.after,
+        "curve": line,
         "config": config,
         "hardware": f"{platform.machine()}, threads: {threads}, torch {torch.__version__}",
         "revision": revision(),

@@ -22,6 +22,8 @@ class Row:
     changes: Changes = field(default_factory=dict)
     steps: tuple[int, ...] = (10, 20, 30)
     """Inner steps to evaluate at; decoders without any have one row."""
+    after: str | None = None
+    """The row with whose best weights, of the same seed, this one begins."""
 
     @property
     def slug(self) -> str:
@@ -145,6 +147,8 @@ def studies() -> dict[str, Study]:
     renders = {"data.folder": str(data_folder() / "clevr-renders")}
     digits = tuple(replace(r, steps=(15, 30) if r.method == "idspn" else (10, 20)) for r in PAPER)
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
+    tuned = {"loss.steps": "last", "train.lr": 0.003, "train.ema": 0.999}
+    digits += (Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),)
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
         "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, about=_STATES),
