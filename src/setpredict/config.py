@@ -25,8 +25,8 @@ class InputConfig:
     """Length of the vector, side of the square image in pixels, or features of the input set's elements."""
     hidden: tuple[int, ...] = (256, 256)
     """Vectors: hidden layers of their MLP."""
-    depth: Literal[18, 34] = 34
-    """Images: ResNet18 or ResNet34."""
+    depth: Literal[10, 18, 34] = 34
+    """Images: ResNet10 (one block a stage), ResNet18 or ResNet34."""
     width: int = 64
     """Images: channels of the first ResNet stage; the paper's is 64."""
     tail: Literal["dspn", "idspn"] = "dspn"

@@ -30,7 +30,8 @@ class DataConfig:
 
     name: Literal["multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco"] = "multisets"
     folder: str | None = None
-    """mnist, clevr, folder, coco: where it lies (None: below $SETPREDICT_DATA)."""
+    """mnist, clevr, folder, coco: where it lies (None: below $SETPREDICT_DATA). scenes: render into this folder once and
+    read from there, instead of new scenes in every epoch."""
     target: Literal["state", "box"] = "state"
     """clevr, scenes: objects with attributes, or bounding boxes."""
     boxes: Literal["paper", "exact"] = "paper"
@@ -93,7 +94,7 @@ def make_task(data: DataConfig) -> SetTask:
         case "scenes":
             many = {"min_objects": data.min_objects, "max_objects": data.max_objects}
             look: dict[str, Any] = {"target": data.target, "boxes": data.boxes, "size": data.size}
-            return load("scenes", seed=data.seed, **look, **many, **counts)
+            return load("scenes", seed=data.seed, folder=data.folder, **look, **many, **counts)
         case "mnist":
             task = load("mnist", folder=data.folder, seed=data.seed)
         case "clevr":

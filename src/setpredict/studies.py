@@ -102,6 +102,10 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
         "last 2": {**FIXED, "decoder.backprop_steps": 2},
         "last 1": {**FIXED, "decoder.backprop_steps": 1},
     },
+    "Stopping a sample below a representation loss (the base model, no further training)": {
+        "never": {},
+        **{f"{s:g}": {"decoder.stop_below": s, "train.max_steps": 0} for s in (1e-6, 1e-5, 1e-4, 1e-3)},
+    },
     "Pooling": {
         "FSPool": {},
         "FSPool, a weight a rank": {"encoder.pool": "fspool-free"},
@@ -120,7 +124,8 @@ def _ablations() -> Study:
         for name, changes in choices.items():
             row = next((r for r in rows if r.changes == changes), None)
             if row is None:
-                row = Row(f"{question}: {name}", "dspn", changes, (10, 20))
+                untrained = changes.get("train.max_steps") == 0
+                row = Row(f"{question}: {name}", "dspn", changes, (10, 20), after="base" if untrained else None)
                 rows.append(row)
             groups[question][name] = row.name
     return Study(

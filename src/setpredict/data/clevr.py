@@ -30,13 +30,14 @@ def clevr(
     size: int = 128,
     seed: int = 0,
     val: float = 0.05,
+    most: int = MOST,
     workers: int | None = None,
 ) -> SetTask:
     """CLEVR (or scenes generated in its layout) from `folder`, default `$SETPREDICT_DATA/CLEVR_v1.0`.
 
     Images are squashed to size × size and kept in a cache. `val` is the part of the training scenes that is set
     aside, chosen by `seed`; the test split is CLEVR's validation split. `boxes` are those of the paper's tables, a
-    heuristic, or exact ones.
+    heuristic, or exact ones. Sets have room for `most` objects, and for more if there are any.
     """
     root = Path(folder).expanduser() if folder else data_folder() / "CLEVR_v1.0"
     if not root.is_dir():
@@ -47,7 +48,7 @@ def clevr(
         raise ValueError(f"boxes must be paper or exact, got {boxes!r}")
     train = _read_split(root, "train", target, boxes, size, workers)
     test = _read_split(root, "val", target, boxes, size, workers)
-    most = max(MOST, int(train.targets.sizes.max()), int(test.targets.sizes.max()))
+    most = max(most, int(train.targets.sizes.max()), int(test.targets.sizes.max()))
     chosen, aside = set_aside(len(train.targets), val, seed)
     box = target == "box"
     return SetTask(

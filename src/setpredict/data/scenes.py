@@ -5,7 +5,7 @@ Nothing heavy is imported until a scene is made, so that the command line can sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -55,12 +55,23 @@ def scenes(
     train: int = 70_000,
     val: int = 1_000,
     test: int = 1_000,
+    folder: str | Path | None = None,
 ) -> SetTask:
-    """Scenes made while training, without a disk: each epoch of `train` scenes is new.
+    """Scenes made while training, without a disk: each epoch of `train` scenes is new. Or, with a `folder`, rendered
+    into it once and read from there in every epoch and by every later run.
 
     Images are rendered in the loader (about 15 ms each): use as many `workers` as there are cores. With
     `states_only` nothing is rendered and the set is its own input, to auto-encode states or boxes.
     """
+    if folder is not None:
+        if states_only:
+            raise ValueError("states_only renders nothing: leave out the folder")
+        written = {"train": train + val, "val": test, "min_objects": min_objects, "max_objects": max_objects}
+        out = generate(SceneOptions(Path(folder), size=size, seed=seed, **written))
+        from setpredict.data.clevr import clevr
+
+        stored = clevr(out, target, boxes, size=size, seed=seed, val=val / (train + val), most=max_objects)
+        return replace(stored, name=f"scenes-{target}")
     from setpredict.data.scene_task import scene_task
 
     counts = {"train": train, "val": val, "test": test}

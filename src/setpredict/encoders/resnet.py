@@ -1,4 +1,4 @@
-"""ResNet18 and ResNet34 image encoders, with torchvision's parameter names and the tails of DSPN and iDSPN."""
+"""ResNet image encoders, with torchvision's parameter names and the tails of DSPN and iDSPN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from setpredict.encoders.mlp import xavier
 
-BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+BLOCKS = {10: (1, 1, 1, 1), 18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
 
 
 class BasicBlock(nn.Module):
@@ -54,7 +54,7 @@ class ResNetEncoder(nn.Module):
     ):
         super().__init__()
         if depth not in BLOCKS:
-            raise ValueError(f"depth must be 18 or 34, got {depth}")
+            raise ValueError(f"depth must be 10, 18 or 34, got {depth}")
         if image_size < 64:
             raise ValueError(f"image_size must be at least 64 pixels, got {image_size}")
         self.image_size = image_size

@@ -119,14 +119,14 @@ def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
 
 def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
     theirs = TABLES.get(table, {})
-    names = metric_names(entries)
+    names = metric_names([e for e in entries if e["row"] in rows.values()])
     cells = []
     for label, row in rows.items():
         mine = [e for e in entries if e["row"] == row]
         for i, first in enumerate(mine[0]["evaluations"]):
             steps = first["steps"]
             full = label if steps is None else f"{label}, {steps} steps"
-            seen = [e["evaluations"][i]["metrics"] for e in mine]
+            seen = [{"steps_taken": steps, **e["evaluations"][i]["metrics"]} for e in mine]
             paper = {n: published(theirs.get(full, {}).get(n)) for n in names}
             numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
             trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
@@ -139,7 +139,8 @@ def metric_names(entries: Sequence[Entry]) -> list[str]:
     """What tables have: the distances and precisions that all runs were measured by."""
     metrics = entries[0]["evaluations"][0]["metrics"]
     precise = [n for n in metrics if n.startswith("AP")]
-    return precise or [n for n in metrics if n in ("chamfer", "hungarian")]
+    stopped = any("steps_taken" in e["evaluations"][0]["metrics"] for e in entries)
+    return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + ["steps_taken"] * stopped
 
 
 def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:

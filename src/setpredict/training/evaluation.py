@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from lightning_fabric import Fabric
-from torchmetrics import Metric
+from torchmetrics import MeanMetric, Metric
 
 from setpredict.config import LossConfig
 from setpredict.data.task import SetTask
@@ -51,15 +51,20 @@ def evaluate(
     was_training = model.training
     model.eval()
     meters = {name: meter.to(fabric.device) for name, meter in make_meters(task, loss).items()}
+    if isinstance(model.decoder, DSPN) and model.decoder.stop_below is not None:
+        meters["steps_taken"] = MeanMetric().to(fabric.device)
     seen, seconds = 0, 0.0
     for batch in task.loader(split, batch_size, workers=workers, rank=fabric.global_rank, world_size=fabric.world_size):
         batch = batch.to(fabric.device)
         began = time.perf_counter()
-        predicted = model(batch.input, steps=steps).final
+        prediction = model(batch.input, steps=steps)
         seconds += time.perf_counter() - began
         seen += len(batch)
         for meter in meters.values():
-            meter.update(predicted, batch.target, batch.index)
+            if isinstance(meter, MeanMetric):
+                meter.update(prediction.steps_taken)
+            else:
+                meter.update(prediction.final, batch.target, batch.index)
     model.train(was_training)
     metrics = {k: v for name, meter in meters.items() for k, v in named(name, meter).items()}
     taken = (steps if steps is not None else model.decoder.steps) if isinstance(model.decoder, DSPN) else None
