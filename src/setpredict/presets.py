@@ -30,8 +30,8 @@ class DataConfig:
 
     name: Literal["multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco"] = "multisets"
     folder: str | None = None
-    """mnist, clevr, folder, coco: where it lies (None: below $SETPREDICT_DATA). scenes: render into this folder once and
-    read from there, instead of new scenes in every epoch."""
+    """mnist, clevr, folder, coco: where it lies (None: below $SETPREDICT_DATA). scenes: render into this folder once,
+    and read from there, instead of new scenes in every epoch."""
     target: Literal["state", "box"] = "state"
     """clevr, scenes: objects with attributes, or bounding boxes."""
     boxes: Literal["paper", "exact"] = "paper"

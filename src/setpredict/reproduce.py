@@ -56,7 +56,7 @@ def reproduce(
             console.rule(f"{row.name}, seed {seed}")
             before = None if row.after is None else folder / f"{study.row(row.after).slug}-{seed}"
             if before is not None and not (before / "record.json").is_file():
-                raise ConfigError(f'{row.name!r} goes on from {row.after!r}: train that first, with --rows "{row.after}"')
+                raise ConfigError(f'{row.name!r} goes on from {row.after!r}; train that first: --rows "{row.after}"')
             if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
             if not (run / "record.json").is_file():
