@@ -185,3 +185,23 @@ def test_options_import_without_torch_or_numba():
         "sys.exit(', '.join({'torch', 'numba', 'numpy'} & set(sys.modules)) or 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_scenes_rendered_once_are_read_from_their_folder(tmp_path, cache):
+    options = {"size": 16, "max_objects": 4, "train": 6, "val": 2, "test": 3, "folder": tmp_path / "scenes"}
+    task = scenes("state", **options)
+    assert [len(task.split(s)) for s in ("train", "val", "test")] == [6, 2, 3]
+    assert (task.name, task.max_size, task.input_size) == ("scenes-state", 4, 16)
+    first = task.train.batch(np.arange(6), 0)
+    made = sorted((tmp_path / "scenes").rglob("*.png"))
+    assert len(made) == 11
+    before = [p.stat().st_mtime_ns for p in made]
+    again = scenes("state", **options).train.batch(np.arange(6), 1)  # nothing is rendered anew, epochs are alike
+    assert [p.stat().st_mtime_ns for p in made] == before
+    assert torch.equal(first.input, again.input)
+    assert torch.equal(first.target.elements, again.target.elements)
+    assert scenes("box", **options).features == 4
+    with pytest.raises(ValueError, match="was begun with train 8, not 9; use another folder"):
+        scenes("state", **(options | {"train": 7}))
+    with pytest.raises(ValueError, match="leave out the folder"):
+        scenes("state", states_only=True, **options)

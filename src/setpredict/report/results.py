@@ -19,7 +19,6 @@ from setpredict.studies import studies
 
 Entry = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
-GOOD = 0.3e-3  # the Chamfer loss to which training is timed
 INTRODUCTION = """# Results
 
 Written by `setpredict results` from the files under [results/](results), which `setpredict reproduce` wrote; each
@@ -73,7 +72,7 @@ def text(results: Path, page: Path, images: Path) -> str:
             parts.append((f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells))
         other = plain(results, path)
         if other is not None:
-            parts.append(time_to(entries, other))
+            parts.append(time_to(other))
         picture = images / f"results-{path.stem}.svg"
         if picture.is_file() or curves(content, other) is not None:
             shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
@@ -168,16 +167,15 @@ def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | N
     return figure
 
 
-def time_to(entries: Sequence[Entry], other: Entry, goal: float = GOOD) -> str:
-    """A sentence: how long ours and the plain implementation trained until the validation was that good."""
-    ours = [m for e in entries if e["row"] == other["compares"] and (m := reached(e, goal)) is not None]
-    theirs = reached(other, goal)
-    if not ours or theirs is None:
+def time_to(other: Entry) -> str:
+    """A sentence: how long our training and the plain one took until the validation was that good."""
+    ours, theirs = reached(other["ours"], other["goal"]), reached(other, other["goal"])
+    if ours is None or theirs is None:
         return ""
     return (
-        f"To a validation Chamfer loss of {1000 * goal:g}e-3, {other['compares']} took {_mean(ours):.1f} minutes and "
-        f"the same training written the plain way (`{other['command']}`) {theirs:.1f}: "
-        f"{theirs / _mean(ours):.1f} times as long.\n"
+        f"To a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} minutes and "
+        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long "
+        f"(`{other['command']}`).\n"
     )
 
 
