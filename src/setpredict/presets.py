@@ -177,20 +177,20 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
         data.min_objects, data.max_objects = 3, 6
     return Experiment(
         data,
-        latent=256,
-        input=InputConfig(depth=18, width=16),
+        latent=128,
+        input=InputConfig(depth=10, width=16, tail="idspn"),
         encoder=EncoderConfig("relation", hidden=(128,)),
         decoder=DecoderConfig(hidden=(256, 256)),
         train=TrainConfig(
-            lr=1e-3,
-            batch_size=64,
+            lr=2e-3,
+            batch_size=32,
             schedule="cosine",
             warmup_steps=100,
             clip_grad=1.0,
-            ema=0.995,
+            ema=0.999,
             max_minutes=30.0,
-            val_every=500,
-            save_every=250,
+            val_every=1000,
+            save_every=500,
             workers=1,
         ),
     )
