@@ -39,6 +39,8 @@ class Study:
     rows: tuple[Row, ...]
     changes: Changes = field(default_factory=dict)
     """Of every row."""
+    small: Changes = field(default_factory=dict)
+    """Of every row at small scale, besides."""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A table for each question: its answers, and the row that each is read from."""
     about: str = ""
@@ -51,7 +53,8 @@ class Study:
 
     def experiment(self, row: Row, scale: Scale, seed: int) -> Experiment:
         start = preset(self.preset, row.method, scale)
-        return changed(start, {**self.changes, **row.changes, "train.seed": seed})
+        small = self.small if scale == "small" else {}
+        return changed(start, {**self.changes, **small, **row.changes, "train.seed": seed})
 
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
@@ -164,8 +167,8 @@ def studies() -> dict[str, Study]:
     digits += (Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),)
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
-        "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, scenes, about=_STATES),
-        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", PAPER, scenes, about=_BOXES),
+        "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, small=scenes, about=_STATES),
+        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", PAPER, small=scenes, about=_BOXES),
         "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
         "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
         "ablations": _ablations(),
