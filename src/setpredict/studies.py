@@ -39,11 +39,11 @@ class Study:
     rows: tuple[Row, ...]
     changes: Changes = field(default_factory=dict)
     """Of every row."""
-    small: Changes = field(default_factory=dict)
-    """Of every row at small scale, besides."""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A table for each question: its answers, and the row that each is read from."""
     about: str = ""
+    small: Changes = field(default_factory=dict)
+    """Of every row at small scale, besides."""
 
     def row(self, name: str) -> Row:
         for row in self.rows:
@@ -112,7 +112,7 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
         "last 2": {**FIXED, "decoder.backprop_steps": 2},
         "last 1": {**FIXED, "decoder.backprop_steps": 1},
     },
-    "Stopping a sample below a representation loss (the base model, no further training)": {
+    "Stopping below a representation loss (the base model)": {
         "never": {},
         **{f"{s:g}": {"decoder.stop_below": s, "train.max_steps": 0} for s in (1e-6, 1e-5, 1e-4, 1e-3)},
     },
