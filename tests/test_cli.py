@@ -143,7 +143,15 @@ def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
     sizes = ["--data.points", "4", "--data.train", "8", "--data.val", "4", "--data.test", "4"]
     assert cli("train", "multisets", *SMALL, *SHORT, "--out", tmp_path, "--name", "run", *sizes) == 0
     capsys.readouterr()
+    (tmp_path / "empty.npy").write_bytes(b"")
+    np.savez(tmp_path / "several.npz", a=np.zeros((2, 2)))
+    (tmp_path / "several.npz").rename(tmp_path / "several.npy")
     for given, message in (
+        ("no.npy", "no file no.npy"),
+        (tmp_path / "empty.npy", "neither a .npy or .json file nor JSON numbers"),
+        (tmp_path / "several.npy", "neither a .npy or .json file nor JSON numbers"),
+        (f"[[{'9' * 400}, 0]]", "neither a .npy or .json file nor JSON numbers"),
+        ("[" * 100_000, "neither a .npy or .json file nor JSON numbers"),
         ("[[1,2,3]]", "must be a list of elements with 2 numbers"),
         ("[[1,", "neither a .npy or .json file nor JSON numbers"),
         ("no.json", "no file no.json"),

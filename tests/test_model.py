@@ -236,3 +236,47 @@ def test_impossible_combinations_are_refused():
         SetPredictor.from_config(ModelConfig(5, 2, encoder=EncoderConfig(mask="filter")))
     with pytest.raises(ConfigError, match=r"set input.shared to false"):
         SetPredictor.from_config(ModelConfig(5, 2, input=InputConfig("set", 3)))
+
+
+def test_predicting_leaves_every_layer_in_its_mode():
+    model = SetPredictor.from_config(ModelConfig(3, 2, input=InputConfig("image", 64, depth=10, width=4))).train()
+    model.input_encoder.bn1.eval()  # frozen by its user
+    before = [m.training for m in model.modules()]
+    model.predict(torch.rand(2, 3, 64, 64))
+    assert [m.training for m in model.modules()] == before
+    with pytest.raises(ValueError, match="takes images"):
+        model.predict(torch.rand(2, 3, 32, 32))
+    assert [m.training for m in model.modules()] == before
+
+
+def test_double_precision_survives_saving(tmp_path):
+    model = SetPredictor.from_config(ModelConfig(3, 2)).double()
+    model.save_pretrained(tmp_path)
+    again = SetPredictor.from_pretrained(tmp_path)
+    given = [[[0.1, 0.2]]]
+    assert torch.equal(again.predict(given).elements, model.predict(given).elements)
+    assert again.predict(given).elements.dtype == torch.float64
+
+
+def test_more_padding_than_room_and_no_sets_at_all():
+    model = SetPredictor.from_config(ModelConfig(3, 2))
+    wide = Sets.from_list([[[0.1, 0.2]], [[0.3, 0.4], [0.5, 0.6]]], max_size=10)
+    assert torch.equal(model.predict(wide).elements, model.predict(wide.to_list()).elements)
+    assert len(model.predict(wide[:0])) == 0
+
+
+@pytest.mark.parametrize("change", [{"max_size": -3}, {"latent": 0}, {"features": 0}])
+def test_sizes_below_one_are_refused(change):
+    with pytest.raises(ConfigError, match=f"{next(iter(change))} must be at least 1"):
+        SetPredictor.from_config(ModelConfig(**{"max_size": 3, "features": 2} | change))
+
+
+def test_the_step_size_recipe_changes_nothing():
+    model = SetPredictor.from_config(ModelConfig(3, 2, input=InputConfig("image", 64, depth=10, width=4))).train()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    suggest_step_size(model, torch.rand(2, 3, 64, 64).numpy())
+    assert model.input_encoder.bn1.training
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    one_shot = SetPredictor.from_config(ModelConfig(3, 2, decoder=DecoderConfig("mlp")))
+    with pytest.raises(ValueError, match="a MLPDecoder takes no steps"):
+        suggest_step_size(one_shot, [[[0.1, 0.2]]])

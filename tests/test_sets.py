@@ -129,3 +129,15 @@ def test_infinite_masks_are_named():
     sets = Sets(torch.zeros(1, 2, 1), torch.tensor([[0.0, float("inf")]]))
     with pytest.raises(NotFinite, match="the mask of set 0, element 1 is inf"):
         sets.check_finite()
+
+
+def test_precision_that_is_asked_for_is_kept():
+    assert Sets.from_list([[[0.1]]], dtype=torch.float64).elements.item() == 0.1
+    assert Sets.from_list([[[0.1]]]).elements.dtype == torch.float32
+    assert Sets.from_list([np.array([[0.1]])]).elements.item() == 0.1
+
+
+@pytest.mark.parametrize("index", [1, np.int64(1), torch.tensor(1), -1])
+def test_one_set_by_any_kind_of_number(index):
+    sets = Sets.from_list([[[0.1]], [[0.2], [0.3]]])
+    assert sets[index].sizes.tolist() == [2]

@@ -19,6 +19,7 @@ from setpredict.config import ConfigError, EncoderConfig, ModelConfig, from_dict
 from setpredict.decoders import DSPN, LSTMDecoder, MLPDecoder
 from setpredict.encoders import MLP, DeepSetEncoder, RelationEncoder, ResNetEncoder
 from setpredict.files import atomic, write_text
+from setpredict.modes import evaluating
 from setpredict.sets import Prediction, Sets
 
 
@@ -78,12 +79,8 @@ class SetPredictor(nn.Module):
         Takes what the model was made for: images (B, 3, S, S) in [0, 1], vectors (B, L), or sets (`Sets`, or a ragged
         list of them). Other arrays and lists become tensors; all is moved to the model's device.
         """
-        was_training = self.training
-        self.eval()
-        try:
+        with evaluating(self):
             return self(self.prepare(input), steps=steps).final
-        finally:
-            self.train(was_training)
 
     def prepare(self, input: Any) -> Tensor | Sets:
         """Any input as the tensor or Sets that this model takes, on its device, or an error that says what it takes."""
@@ -97,8 +94,12 @@ class SetPredictor(nn.Module):
                 sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None)
             if wants and (wants.kind != "set" or sets.elements.shape[2] != wants.size):
                 raise ValueError(f"this model takes {_describe(wants)}, got {sets!r}")
-            if size is not None and int(sets.sizes.max()) > size:
-                raise ValueError(f"this model takes sets of up to {size} elements, got one of {int(sets.sizes.max())}")
+            largest = int(sets.sizes.max()) if len(sets) else 0
+            if size is not None and largest > size:
+                raise ValueError(f"this model takes sets of up to {size} elements, got one of {largest}")
+            if size is not None and sets.elements.shape[1] > size:  # more padding than there is room for
+                sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
+                sets = Sets(sets.elements[:, :size], sets.mask[:, :size])
             return sets.to(weight.device, weight.dtype)
         tensor = input if isinstance(input, Tensor) else torch.from_numpy(np.asarray(input, dtype=np.float32))
         if wants:
@@ -127,7 +128,7 @@ class SetPredictor(nn.Module):
             raise ConfigError(f"{folder / 'config.json'} asks for the code {config.encoder.kind!r}; "
                               "if you trust it, pass allow_own_code=True")  # fmt: skip
         model = cls.from_config(config)
-        load_weights(model, folder / "model.safetensors")
+        load_weights(model, folder / "model.safetensors", keep_precision=True)
         return model.to(device)
 
 
@@ -141,13 +142,18 @@ def read_config(path: Path) -> ModelConfig:
         raise ConfigError(f"{path} is not valid JSON: {e}") from None
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Fill the model from a safetensors file, or say which keys or shapes do not fit and change nothing."""
+def load_weights(model: nn.Module, path: Path, keep_precision: bool = False) -> None:
+    """Fill the model from a safetensors file, or say which keys or shapes do not fit and change nothing.
+
+    Numbers become those of the model's precision, or, with `keep_precision`, the model takes the file's.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there: is {path.parent} a saved model?")
     try:
         with safe_open(path, framework="pt") as file:
-            saved = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+            slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
+            saved = {key: tuple(part.get_shape()) for key, part in slices.items()}
+            double = any(part.get_dtype() == "F64" for part in slices.values())
     except SafetensorError as e:
         raise ConfigError(f"{path} is not a readable safetensors file: {e}") from None
     state = model.state_dict()
@@ -161,11 +167,16 @@ def load_weights(model: nn.Module, path: Path) -> None:
     if any(keys for _, keys in problems):
         text = "; ".join(label + _few(keys) for label, keys in problems if keys)
         raise ConfigError(f"{path} does not fit the model: {text}")
-    load_model(model, str(path))
+    load_model(model.double() if keep_precision and double else model, str(path))
 
 
 def _decoder(c: ModelConfig) -> nn.Module:
     d = c.decoder
+    for name, value in (("latent", c.latent), ("max_size", c.max_size), ("features", c.features)):
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, got {value}")
+    if d.kind == "lstm" and not d.hidden:
+        raise ConfigError("decoder.hidden must name the lstm's width, got ()")
     shape: dict[str, Any] = {"max_size": c.max_size, "features": c.features}
     if d.kind == "mlp":
         return MLPDecoder(c.latent, **shape, hidden=d.hidden, variable=c.variable, mask_bias=d.mask_bias)

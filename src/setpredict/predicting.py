@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from setpredict.data.image_cache import images_to_float, read_image
+from setpredict.data.image_cache import image_size, images_to_float, read_image
 from setpredict.data.task import SetTask
 from setpredict.model import SetPredictor
 from setpredict.sets import Sets
@@ -45,7 +46,7 @@ def predict_files(
             words = [task.describe(element) for element in elements]
             elements = task.denormalise(elements)
             if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
-                elements[:, :4] *= elements.new_tensor(image_frame(name))
+                elements[:, :4] *= elements.new_tensor(image_size(Path(name)) * 2)  # x, y, x, y
                 words = [in_pixels(*box, word) for box, word in zip(elements[:, :4].tolist(), words)]
             yield {"input": name, "set": elements.tolist(), "score": score.tolist(), "words": words}
 
@@ -72,14 +73,6 @@ def read_input(text: str, task: SetTask) -> Tensor:
     return torch.from_numpy(values)
 
 
-def image_frame(path: str) -> tuple[int, int, int, int]:
-    """Width and height of an image, twice: what boxes (x0, y0, x1, y1) in [0, 1] are multiplied by."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return (*image.size, *image.size)
-
-
 def in_pixels(left: float, top: float, right: float, bottom: float, words: str) -> str:
     """A box, and its category if the words behind the numbers name one."""
     category = words.rpartition(")")[2]
@@ -89,13 +82,13 @@ def in_pixels(left: float, top: float, right: float, bottom: float, words: str) 
 def _numbers(text: str) -> np.ndarray:
     path = Path(text)
     try:
-        if path.suffix == ".npy" and path.is_file():
-            return np.load(path, allow_pickle=False).astype(np.float32)
+        if path.suffix == ".npy":
+            return np.lib.format.read_array(BytesIO(path.read_bytes()), allow_pickle=False).astype(np.float32)
         content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
         return np.array(json.loads(content), dtype=np.float32)
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {text}") from None
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, EOFError, OverflowError, RecursionError) as e:
         raise ValueError(f"{_short(text)} is neither a .npy or .json file nor JSON numbers: {e}") from None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import SupportsIndex
 
 import numpy as np
 import torch
@@ -79,7 +81,7 @@ class Sets:
                 if p.shape[0] > max_size:
                     raise ValueError(f"set {i} has {p.shape[0]} elements, more than max_size={max_size}")
             N = max_size
-        dtype = dtype or _common_dtype(parts)
+        dtype = dtype or _common_dtype(sets)
         device = parts[0].device
         elements = torch.zeros(len(parts), N, D, dtype=dtype, device=device)
         mask = torch.zeros(len(parts), N, dtype=torch.bool, device=device)
@@ -155,9 +157,10 @@ class Sets:
     def __len__(self) -> int:
         return self.elements.shape[0]
 
-    def __getitem__(self, index: int | slice | Tensor) -> Sets:
+    def __getitem__(self, index: SupportsIndex | slice | Tensor) -> Sets:
         """Some of the sets, still a batch: `sets[3]` is a batch of one."""
-        if isinstance(index, int):
+        if not isinstance(index, slice) and getattr(index, "ndim", 0) == 0:  # numpy's and torch's single numbers too
+            index = operator.index(index)
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index {index} is out of range for {len(self)} sets")
             index = slice(index, index + 1 or None)
@@ -233,7 +236,7 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
     """One set as an (n, D) tensor; the empty set has as many features as it says or as asked for."""
     if not isinstance(value, Tensor):
         try:
-            value = np.asarray(value) if isinstance(value, np.ndarray) else np.array(value, dtype=np.float32)
+            value = np.asarray(value) if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
         except ValueError as e:
             raise ValueError(f"set {index} is not a list of equally long lists of numbers: {e}") from e
         if value.dtype.kind not in "fiub":
@@ -246,8 +249,10 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
     return value
 
 
-def _common_dtype(parts: Sequence[Tensor]) -> torch.dtype:
-    return torch.float64 if any(p.dtype == torch.float64 for p in parts) else torch.get_default_dtype()
+def _common_dtype(sets: Sequence | np.ndarray | Tensor) -> torch.dtype:
+    """float64 if a tensor or array is; lists of numbers have no precision of their own."""
+    given = {str(s.dtype).rpartition(".")[2] for s in sets if isinstance(s, Tensor | np.ndarray)}
+    return torch.float64 if "float64" in given else torch.get_default_dtype()
 
 
 def _name_widths(widths: dict[int, int]) -> str:

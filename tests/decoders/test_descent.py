@@ -158,7 +158,7 @@ def test_stopped_samples_no_longer_change():
         early = descend(loss, start, steps=20, step_size=0.5, stop_below=0.1)
     assert torch.equal(early.states, way.states)
     assert torch.equal(early.losses, way.losses)
-    assert early.grad_norms.shape == way.grad_norms.shape
+    assert torch.equal(early.grad_norms, way.grad_norms)
     assert torch.equal(early.steps_taken, way.steps_taken)
 
 
@@ -208,3 +208,17 @@ def test_bad_options_are_named():
         descend(bowl(THETA), START, steps=1, step_size=1.0, backprop_steps=0)
     with pytest.raises(ValueError, match="needs backprop_steps=1, got None"):
         descend(bowl(THETA), START, steps=1, step_size=1.0, implicit=True)
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, -1.0, float("nan")])
+def test_a_norm_to_clip_at_is_above_zero(clip_norm):
+    with pytest.raises(ValueError, match="clip_norm must be above 0"):
+        descend(bowl(THETA), START, steps=1, step_size=1.0, clip_norm=clip_norm)
+
+
+def test_the_gradient_norm_is_the_objectives_alone():
+    plain = descend(bowl(THETA), START, steps=1, step_size=0.1)
+    drawn = descend(bowl(THETA), START, steps=3, step_size=0.1, penalty=5.0)
+    at = [torch.func.grad(lambda y: bowl(THETA)(y).sum())(y).flatten(1).norm(dim=1) for y in drawn.states[:-1]]
+    assert torch.equal(plain.grad_norms[0], drawn.grad_norms[0])
+    torch.testing.assert_close(drawn.grad_norms, torch.stack(at))

@@ -6,12 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from setpredict.decoders.sorting import sort_rows
+from setpredict.decoders.sorting import BUCKETS, sort_row
 
 
 def places(rows):
     result = np.empty(rows.shape, np.int32)
-    sort_rows(rows, result, 0, len(rows))
+    n = rows.shape[1]
+    room = np.empty((2, n), rows.dtype), np.empty((2, n), np.int32)
+    buckets = np.empty(n, np.int32), np.empty(BUCKETS * n + 2, np.int32)
+    for row, found in zip(rows, result):
+        sort_row(-row, *room, *buckets)
+        found[:] = room[1][0]
     return result
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from setpredict.decoders import DSPN
+from setpredict.decoders import DSPN, fast_step
 from setpredict.decoders.descent import _value_and_grad
 from setpredict.decoders.fast_objective import FastObjective, has_fast_step
 from setpredict.decoders.fast_step import FastStep
@@ -169,6 +169,28 @@ def test_steps_without_gradients_keep_nothing():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
         decoder(z)
     assert fifty == sum(kept)
+
+
+def test_only_differentiated_steps_are_told_to_keep_anything(monkeypatch):
+    encoder, _, z, _ = case("deep", torch.float32)
+    decoder, told, real = (
+        DSPN(encoder, 9, 2, steps=3, backprop_steps=1, initial="fixed"),
+        [],
+        fast_step._Forward.__init__,
+    )
+
+    def spy(self, *args, keep):
+        told.append(keep)
+        real(self, *args, keep=keep)
+
+    monkeypatch.setattr(fast_step._Forward, "__init__", spy)
+    decoder(z)
+    assert told == [False, False, True]
+    told.clear()
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            decoder(z)
+    assert told == [False] * 6
 
 
 def test_recompute_keeps_less():

@@ -55,3 +55,16 @@ def test_a_loss_of_ones_own():
 def test_unknown_steps_are_refused():
     with pytest.raises((ValueError, TypeError), match="steps"):
         outer_loss(a_prediction(), TARGET, steps="first")  # pyright: ignore
+
+
+def test_a_number_that_is_none_is_named_by_step_and_sample():
+    elements = torch.zeros(4, 2, 3, 1)
+    elements[3, 1, 2] = float("nan")
+    target = Sets.from_list([[[0.0]] * 3] * 2)
+    with pytest.raises(ValueError, match="step 3: predicted set 1, element 2 is nan"):
+        outer_loss(Prediction(elements, torch.ones(4, 2, 3)), target)
+
+
+def test_unknown_losses_are_refused():
+    with pytest.raises((ValueError, TypeError), match="chamfr"):
+        outer_loss(a_prediction(), TARGET, "chamfr")  # pyright: ignore

@@ -152,3 +152,24 @@ def test_bool_masks_filter_predictions_too():
     for i, (x, y) in enumerate(zip(a.to_list(), b.to_list())):
         pairs = huber(x[:, None], y[None])
         assert got[i].item() == pytest.approx((pairs.amin(1).mean() + pairs.amin(0).mean()).item())
+
+
+def test_an_empty_or_too_small_prediction_is_no_perfect_one():
+    target = Sets.from_list([[[0.0]], [[0.0], [1.0]]])
+    empty = Sets(torch.zeros(2, 2, 1), torch.tensor([[True, False], [False, False]]))
+    for loss in (chamfer_loss, hungarian_loss):
+        with pytest.raises(ValueError, match="predicted set 1 is empty and its target is not"):
+            loss(empty, target, masks="filter")
+    few = Sets(torch.zeros(2, 2, 1), torch.tensor([[True, False], [True, False]]))
+    with pytest.raises(ValueError, match="predicted set 1 has 1 elements, its target 2"):
+        hungarian_loss(few, target, masks="filter")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_matched(dtype):
+    target = Sets.from_list([[[0.0], [1.0]]])
+    predicted = Sets(torch.tensor([[[0.75], [0.25]]], dtype=dtype), torch.ones(1, 2, dtype=dtype))
+    for loss in (chamfer_loss, hungarian_loss):
+        assert loss(predicted, target.to(dtype)).float().item() == pytest.approx(
+            loss(predicted.to(torch.float32), target).item(), rel=0.02
+        )

@@ -7,6 +7,7 @@ import torch
 from examples import two_images
 
 from setpredict.metrics import box_average_precision, state_average_precision
+from setpredict.metrics.average_precision import pooled_average_precision
 
 
 def test_plus_one_overestimates():
@@ -91,3 +92,10 @@ def test_wrong_options_are_named():
         state_average_precision(state, scores, state, mask, coordinates=19)
     with pytest.raises(ValueError, match="scale"):
         state_average_precision(state, scores, state, mask, scale=0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_below_zero_have_an_order_too(dtype):
+    agreement, scores = torch.tensor([0.1, 0.9]), torch.tensor([-2.0, -1.0], dtype=dtype)
+    (found,) = pooled_average_precision(agreement, scores, torch.tensor([0, 0]), 1, [0.5])
+    assert found == 1.0

@@ -15,7 +15,7 @@ from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig
 from setpredict.web.catalogue import Served
 from setpredict.web.limits import Limits
-from setpredict.web.server import create_app
+from setpredict.web.server import create_app, settings
 
 
 def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Served:
@@ -40,7 +40,7 @@ class Running:
 
     def __init__(self, models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)):
         app = create_app(models, limits, hosts)
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+        self.server = uvicorn.Server(settings(app, limits, port=0))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def __enter__(self) -> str:

@@ -4,10 +4,13 @@ import asyncio
 import base64
 import io
 import json
+import select
+import socket
 import struct
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -129,14 +132,75 @@ def test_an_endless_body_is_given_up_and_not_kept():
     async def send(message: dict) -> None:
         sent.append(message)
 
-    asyncio.run(BodyLimit(None, most=5000)({"type": "http", "headers": []}, receive, send))
-    assert taken == 6 + 41  # over the limit after six, then eight limits thrown away
+    asyncio.run(BodyLimit(None, most=5000, seconds=10)({"type": "http", "headers": []}, receive, send))
+    assert taken == 46  # nine limits, all thrown away
     assert sent[0]["status"] == 413
 
 
 @pytest.mark.parametrize("size", [1_000_001, 3_000_000])
 def test_a_stated_length_beyond_the_limit_gets_its_reason(client: httpx.Client, size: int):
     assert client.post("/api/points-dspn/decode", content=b" " * size).status_code == 413
+
+
+@pytest.fixture(scope="module")
+def impatient(models: dict[str, Served]) -> Iterator[tuple[str, int]]:
+    """A server that waits for half a second."""
+    with Running({"points-mlp": models["points-mlp"]}, Limits(body_seconds=0.5, head_seconds=0.5)) as address:
+        yield "127.0.0.1", int(address.rpartition(":")[2])
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """All that the server says before it closes the connection."""
+    connection.settimeout(5)
+    said = b""
+    while part := connection.recv(65536):
+        said += part
+    return said
+
+
+def head(size: int, host: str = "localhost") -> bytes:
+    return f"POST /api/points-mlp/decode HTTP/1.1\r\nhost: {host}\r\ncontent-length: {size}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(("size", "status", "reason"), [(100, 408, "within 0.5 seconds"), (2_000_000, 413, "larger")])
+def test_a_body_that_does_not_come_is_not_waited_for(impatient: tuple[str, int], size: int, status: int, reason: str):
+    with socket.create_connection(impatient) as connection:
+        connection.sendall(head(size) + b"{")
+        began = time.monotonic()
+        said = until_closed(connection)
+    assert 0.4 < time.monotonic() - began < 3
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert b"connection: close" in said
+    assert b"x-content-type-options: nosniff" in said  # a refusal like all others
+    assert reason in json.loads(said[said.index(b"{") : said.rindex(b"}") + 1])["detail"]
+
+
+def test_a_body_that_comes_byte_by_byte_has_no_more_time(impatient: tuple[str, int]):
+    with socket.create_connection(impatient) as connection:
+        connection.sendall(head(100))
+        began, sent = time.monotonic(), 0
+        while not select.select([connection], [], [], 0.05)[0]:
+            assert (sent := sent + 1) < 60, "the server still waits"
+            connection.sendall(b" ")
+        assert time.monotonic() - began > 0.4
+        assert until_closed(connection).startswith(b"HTTP/1.1 408 ")
+
+
+def test_slow_clients_keep_nobody_out(impatient: tuple[str, int]):
+    """As many as may be connected: bodies, heads and requests that do not come. Then all of them are gone."""
+    starts = [head(100) + b"{", b"POST /api/po", b"", b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /he"]
+    slow = [socket.create_connection(impatient) for _ in range(200)]
+    try:
+        for i, connection in enumerate(slow):
+            connection.sendall(starts[i % 4])
+        url = f"http://{impatient[0]}:{impatient[1]}/healthz"
+        assert httpx.get(url).status_code == 503
+        for connection in slow:
+            until_closed(connection)
+        assert httpx.get(url).status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 def test_waiting_requests_are_decoded_together_and_like_alone(models: dict[str, Served]):

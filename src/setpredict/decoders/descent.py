@@ -20,7 +20,7 @@ class Descent:
 
     states: Float[Tensor, "T1 B ..."]
     losses: Float[Tensor, "T1 B"]  # of every state, without gradients
-    grad_norms: Float[Tensor, "T B"]  # before clipping
+    grad_norms: Float[Tensor, "T B"]  # of the objective, before penalty and clipping
     steps_taken: Int[Tensor, " B"]
     grad_from: int  # the first state that carries gradients
 
@@ -54,7 +54,7 @@ def descend(
             [2., 4.],
             [1., 2.]])
     """
-    _check(steps, backprop_steps, implicit)
+    _check(steps, backprop_steps, implicit, clip_norm)
     value_and_grad = getattr(objective, "value_and_grad", None) or _value_and_grad(objective)
     k = steps if backprop_steps is None else min(backprop_steps, steps)
     y = start if project is None else _project_start(start, project)
@@ -70,10 +70,10 @@ def descend(
             break
         with torch.set_grad_enabled(torch.is_grad_enabled() and t >= steps - k):
             loss, grad = value_and_grad(y)
-            if penalty:
-                grad = grad + penalty * (y - anchor)
             norms.append(grad.detach().flatten(1).norm(dim=1))
             losses.append(loss.detach())
+            if penalty:
+                grad = grad + penalty * (y - anchor)
             update = grad if clip_norm is None else _clip(grad, clip_norm)
             if momentum:
                 velocity = momentum * velocity + update
@@ -95,7 +95,7 @@ def descend(
     return Descent(
         torch.stack(states + states[-1:] * rest),
         torch.stack(losses + losses[-1:] * rest),
-        torch.stack(norms + [torch.zeros_like(losses[0])] * rest) if steps else y.new_zeros(0, len(y)),
+        torch.stack(norms + norms[-1:] * rest) if steps else y.new_zeros(0, len(y)),
         taken,
         grad_from=0 if k == steps else steps - k + 1,
     )
@@ -133,7 +133,9 @@ def _over(values: Float[Tensor, " B"] | Bool[Tensor, " B"], like: Tensor) -> Ten
     return values.view(-1, *[1] * (like.ndim - 1))
 
 
-def _check(steps: int, backprop_steps: int | None, implicit: bool) -> None:
+def _check(steps: int, backprop_steps: int | None, implicit: bool, clip_norm: float | None) -> None:
+    if clip_norm is not None and not clip_norm > 0:
+        raise ValueError(f"clip_norm must be above 0, or None for no clipping, got {clip_norm}")
     if steps < 0:
         raise ValueError(f"steps must be 0 or more, got {steps}")
     if backprop_steps is not None and backprop_steps < 1:

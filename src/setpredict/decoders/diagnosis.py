@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from setpredict.modes import evaluating
 from setpredict.sets import Prediction
 
 
@@ -74,10 +75,17 @@ def suggest_step_size(
 
     `model` is a DSPN and `batch` vectors z, or a SetPredictor and its inputs. η is doubled from `smallest` until an
     average step moves an average number of the set by `visible` (for features of about unit range). A step size after
-    which the representation loss has risen is not gone beyond.
+    which the representation loss has risen is not gone beyond. The model is left as it was.
     """
     decoder = getattr(model, "decoder", model)
-    z: Tensor = model.encode(batch) if decoder is not model else batch
+    if not hasattr(decoder, "step_size"):
+        raise ValueError(f"a {type(decoder).__name__} takes no steps; step sizes are for DSPN")
+    with evaluating(model):
+        z: Tensor = model.encode(model.prepare(batch)) if decoder is not model else batch
+        return _visible_step(decoder, z, visible, smallest, largest)
+
+
+def _visible_step(decoder: Any, z: Tensor, visible: float, smallest: float, largest: float) -> float:
     eta, best = smallest, smallest
     while eta <= largest:
         seen = diagnose(decoder(z, step_size=eta))

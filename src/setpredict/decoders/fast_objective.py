@@ -36,7 +36,10 @@ class FastObjective:
         """Losses (B,) and gradients (B, N, D); of an expanded set only one copy goes through the network."""
         if y.stride(0) == 0:
             y = y[:1]
-        return FastStep.apply(self.plan, y, self.z, self.weights, *self.layers)
+        tensors = [y, self.z, self.weights, *self.layers]
+        if not torch.is_grad_enabled():  # a function does not see that by itself, and would keep what backward needs
+            tensors = [t.detach() for t in tensors]
+        return FastStep.apply(self.plan, *tensors)
 
     def __call__(self, y: Tensor) -> Tensor:
         """The losses alone; with gradients on, they are part of the step that has both."""

@@ -49,7 +49,7 @@ class RandomSet(nn.Module):
             keys = torch.randint(2**62, (len(z),), device=z.device)
         elif keys is None:
             keys = torch.zeros(len(z), dtype=torch.long, device=z.device)
-        values = self.scale * keyed_normal(keys, self.shape, self.seed).to(z.dtype)
+        values = self.scale * keyed_normal(keys, self.shape, self.seed).to(z)
         if self.mask is None:
             return values
         return torch.cat([values, torch.full_like(values[..., :1], self.mask)], dim=-1)
@@ -71,18 +71,20 @@ class PredictedSet(nn.Module):
 
 
 def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0) -> Tensor:
-    """Normal numbers (B, *shape) that are a function of (seed, key, place) alone, on any device.
+    """Normal numbers (B, *shape) that are a function of (seed, key, place) alone, float64 on the CPU.
 
-    Two uniform numbers a place from a 64-bit mixing function, then Box and Muller's transform.
+    Two uniform numbers a place from a 64-bit mixing function, then Box and Muller's transform. Not every device has
+    float64, and the same numbers must come out for each.
 
     >>> a = keyed_normal(torch.tensor([7, 8]), (3,))
     >>> bool((a[1] == keyed_normal(torch.tensor([8]), (3,))[0]).all())
     True
     """
-    places = torch.arange(2 * math.prod(shape), device=keys.device)
+    keys, count = keys.cpu(), math.prod(shape)
+    places = torch.arange(2 * count)
     bits = _mix(_mix(keys + seed * 0x632BE59BD9B4E019)[:, None] + places * 0x1E3779B97F4A7C15)
     uniform = ((bits >> 11) & (2**53 - 1)).double() * 2.0**-53  # [0, 1)
-    u, v = uniform.view(len(keys), 2, -1).unbind(1)
+    u, v = uniform.view(len(keys), 2, count).unbind(1)
     normal = (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * torch.pi * v)
     return normal.view(len(keys), *shape)
 

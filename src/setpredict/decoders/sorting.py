@@ -115,19 +115,3 @@ def merge(values, places, n):
         values[0, :n] = values[1, :n]
         places[0, :n] = places[1, :n]
         width *= 2
-
-
-@numba.njit(cache=True, nogil=True)
-@no_type_check
-def sort_rows(rows, places, first, last):
-    """Sort rows [first, last) of (R, n) downwards: the place of each rank's value in places (R, n)."""
-    n = rows.shape[1]
-    values, places_of = np.empty((2, n), rows.dtype), np.empty((2, n), np.int32)
-    bucket, start = np.empty(n, np.int32), np.empty(BUCKETS * n + 2, np.int32)
-    negative = np.empty(n, rows.dtype)
-    for r in range(first, last):
-        for i in range(n):
-            negative[i] = -rows[r, i]
-        sort_row(negative, values, places_of, bucket, start)
-        for i in range(n):
-            places[r, i] = places_of[0, i]

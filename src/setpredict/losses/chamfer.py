@@ -21,7 +21,8 @@ def chamfer_loss(
 ) -> Float[Tensor, " B"]:
     """Every element to its nearest in the other set, both ways: mean_i min_j c(ŷi, yj) + mean_j min_i c(ŷi, yj).
 
-    It does not see how often an element occurs; the Hungarian loss does.
+    It does not see how often an element occurs; the Hungarian loss does. With masks="filter" a soft predicted mask
+    plays no part and gets no gradient: for sets of differing sizes, train with masks="feature".
 
     >>> a = Sets.from_list([[[0.0], [0.0], [1.0]]])
     >>> b = Sets.from_list([[[0.0], [1.0], [1.0]]])

@@ -33,6 +33,11 @@ def hungarian_loss(
     """
     cost = pair_cost(cost)
     a, b, keep_a, keep_b = compared(predicted, target, masks)
+    if keep_a is not None and keep_b is not None:
+        few = (keep_a.sum(dim=1) < keep_b.sum(dim=1)).nonzero()
+        if len(few):
+            p, n, m = int(few[0]), int(keep_a[few[0]].sum()), int(keep_b[few[0]].sum())
+            raise ValueError(f"predicted set {p} has {n} elements, its target {m}: each needs one of its own")
     with torch.no_grad():
         to_a = assign(cost.matrix(a, b), keep_a, keep_b)  # (B, M), −1 where absent
     matched = take(a, to_a.clamp(min=0)) if a.shape[1] else b

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from setpredict.losses.chamfer import chamfer_loss
@@ -34,10 +35,15 @@ def outer_loss(
     """
     if steps not in ("all", "last"):
         raise ValueError(f"steps must be 'all' or 'last', got {steps!r}")
+    if isinstance(set_loss, str) and set_loss not in NAMED:
+        raise ValueError(f"the set loss must be {', '.join(NAMED)} or a function of two Sets, got {set_loss!r}")
     loss_of = NAMED[set_loss] if isinstance(set_loss, str) else set_loss
     first = prediction.grad_from if steps == "all" else prediction.steps
     elements, mask = prediction.elements[first:], prediction.mask[first:]
     S, B = mask.shape[:2]
+    if not bool(torch.isfinite(elements).all() & torch.isfinite(mask).all()):
+        for t in range(first, prediction.steps + 1):
+            prediction.step(t).check_finite(f"step {t}: predicted set")
     repeated = Sets(target.elements.repeat(S, 1, 1), target.mask.repeat(S, 1))
     each = loss_of(Sets(elements.flatten(0, 1), mask.flatten(0, 1)), repeated).view(S, B).mean(dim=1)  # (S,)
     parts = {"set": each.mean(), "set_first": each[0].detach(), "set_last": each[-1].detach()}

@@ -42,6 +42,8 @@ def compared(
     if masks == "filter":
         keep_a = predicted.mask if predicted.mask.dtype == torch.bool else None
         keep_b = target.mask if target.mask.dtype == torch.bool else target.mask > 0.5
+        if keep_a is not None and bool((bad := keep_b.any(dim=1) & ~keep_a.any(dim=1)).any()):
+            raise ValueError(f"predicted set {int(bad.nonzero()[0])} is empty and its target is not: no distance")
         return predicted.elements, target.elements, keep_a, keep_b
     if M < N:
         target = target.pad_to(N)

@@ -30,6 +30,7 @@ def assign(
     tensor([[2, 0]])
     """
     P, N, M = costs.shape
+    costs = costs if costs.dtype in (torch.float32, torch.float64) else costs.float()  # the solver knows no others
     answer = torch.empty(P, M, dtype=torch.long)
     state = torch.empty(P, dtype=torch.uint8)
     everything = torch.zeros(0, 0, dtype=torch.bool)

@@ -25,7 +25,7 @@ def assign(costs, rows, columns, answer, state, first, last):
     _, N, M = costs.shape
     table = np.empty((M, N), np.float64)  # a column's costs side by side
     row_of, column_of = np.empty(N, np.int64), np.empty(M, np.int64)
-    room = np.empty((4, N + 1), np.float64)
+    room = np.empty((3, N + 1), np.float64)
     links = np.empty((3, N + 1), np.int64)
     for p in range(first, last):
         n = m = 0

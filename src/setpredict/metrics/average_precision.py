@@ -170,8 +170,8 @@ def _average_precision(
 
 
 def _descending(scores: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
-    """The order of the scores in [0, 1], highest first, ties as they stand."""
-    if scores.dtype != torch.float32:
+    """The order of the scores, highest first, ties as they stand."""
+    if scores.dtype != torch.float32 or scores.is_cuda or not len(scores) or not bool(scores.min() >= 0):
         return torch.sort(scores, descending=True, stable=True).indices
     # The bits of positive floats are ordered like their values. With the place in the low half, every key differs and
     # numpy's plain sort (five times as fast as a stable one) puts ties as they stand.

@@ -12,12 +12,13 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from setpredict.losses import SetLoss, chamfer_loss, hungarian_loss
+from setpredict.losses.outer import NAMED
+from setpredict.losses.pairs import Masks
 from setpredict.matching import PairCost
 from setpredict.metrics.rows import as_rows, join_rows, offer_rows
 from setpredict.sets import Sets
 
 Cost = PairCost | Literal["huber", "squared"]
-Masks = Literal["feature", "filter"]
 
 
 @torch.no_grad()
@@ -63,10 +64,9 @@ class SetDistance(Metric):
     def __init__(self, loss: SetLoss | Literal["chamfer", "hungarian"], **options) -> None:
         """`options` are those of the named loss: cost, masks, mask_weight."""
         super().__init__()
-        named = {"chamfer": chamfer_loss, "hungarian": hungarian_loss}
-        if isinstance(loss, str) and loss not in named:
+        if isinstance(loss, str) and loss not in NAMED:
             raise ValueError(f"the distance must be chamfer, hungarian or a set loss, got {loss!r}")
-        self.loss: SetLoss = partial(named[loss] if isinstance(loss, str) else loss, **options)
+        self.loss: SetLoss = partial(NAMED[loss] if isinstance(loss, str) else loss, **options)
         self.add_state("rows", default=[], dist_reduce_fx="cat")  # the distance of every set
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:

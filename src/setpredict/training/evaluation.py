@@ -20,6 +20,7 @@ from setpredict.metrics import (
 )
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
 from setpredict.model import SetPredictor
+from setpredict.modes import evaluating
 
 
 @dataclass
@@ -48,8 +49,6 @@ def evaluate(
     workers: int = 0,
 ) -> Evaluation:
     """Predict the whole split, no sample twice and none left out, and measure what fits the data set."""
-    was_training = model.training
-    model.eval()
     meters = {name: meter.to(fabric.device) for name, meter in make_meters(task, loss).items()}
     if isinstance(model.decoder, DSPN) and model.decoder.stop_below is not None:
         meters["steps_taken"] = MeanMetric().to(fabric.device)
@@ -57,7 +56,8 @@ def evaluate(
     for batch in task.loader(split, batch_size, workers=workers, rank=fabric.global_rank, world_size=fabric.world_size):
         batch = batch.to(fabric.device)
         began = time.perf_counter()
-        prediction = model(batch.input, steps=steps)
+        with evaluating(model):
+            prediction = model(batch.input, steps=steps)
         seconds += time.perf_counter() - began
         seen += len(batch)
         for meter in meters.values():
@@ -65,7 +65,6 @@ def evaluate(
                 meter.update(prediction.steps_taken)
             else:
                 meter.update(prediction.final, batch.target, batch.index)
-    model.train(was_training)
     metrics = {k: v for name, meter in meters.items() for k, v in named(name, meter).items()}
     taken = (steps if steps is not None else model.decoder.steps) if isinstance(model.decoder, DSPN) else None
     precisions = [v for k, v in metrics.items() if k.startswith("AP")]

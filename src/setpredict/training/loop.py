@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor
 
-from setpredict.config import LossConfig, TrainConfig
+from setpredict.config import ConfigError, LossConfig, TrainConfig
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN
 from setpredict.losses import SetLoss, chamfer_loss, hungarian_loss, outer_loss
@@ -178,6 +178,11 @@ def any_rank(fabric: Fabric, flag: bool) -> bool:
 
 def make_set_loss(loss: LossConfig, task: SetTask) -> SetLoss:
     """The set loss that a configuration names, with the data set's one-hot groups if they are scored as such."""
+    if loss.set == "chamfer" and loss.masks == "filter" and task.variable:
+        raise ConfigError(
+            "loss.masks 'filter' with the chamfer loss trains no masks, and sets here differ in size; "
+            "use loss.masks 'feature'"
+        )
     cost = PairCost(loss.cost, groups=task.groups if loss.cross_entropy else None)
     if loss.set == "chamfer":
         return partial(chamfer_loss, cost=cost, masks=loss.masks)

@@ -18,6 +18,7 @@ from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
 from setpredict.model import SetPredictor, load_weights
+from setpredict.modes import evaluating
 from setpredict.presets import Experiment, make_task
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.card import to_card
@@ -245,10 +246,8 @@ class Run:
         """Some validation samples, as the model now predicts them."""
         batch = next(iter(self.task.loader("val", 6))).to(self.fabric.device)
         model = self.state.best_weights
-        was_training = model.training
-        with torch.no_grad():
-            prediction = model.eval()(batch.input)
-        model.train(was_training)
+        with torch.no_grad(), evaluating(model):
+            prediction = model(batch.input)
         draw(self.task, batch, prediction, self.folder / "pictures" / f"step-{self.state.step:07d}.png")
 
     def save(self) -> None:

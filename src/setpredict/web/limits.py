@@ -11,9 +11,15 @@ LARGEST_NUMBER = 1000.0
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a server; every one is refused with a 4xx or 503 that names it."""
+    """The bounds of a server. Beyond them is a 4xx or 503 that names the bound; a connection without requests is closed."""
 
     body_bytes: int = 1_000_000
+    body_seconds: float = 10.0
+    """From a request's head to the end of its body."""
+    head_seconds: float = 10.0
+    """From a connection's beginning, or its last answer, to the end of the next request's head."""
+    connections: int = 200
+    """Open at once; further requests get a 503."""
     image_pixels: int = 4_000_000
     """Width times height as the image's header has it: nothing larger is unpacked."""
     waiting: int = 32

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 import uvicorn
@@ -21,6 +22,7 @@ from setpredict import __version__
 from setpredict.web.batching import Decoder, TooBusy
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalogue import Served, load_catalogue
+from setpredict.web.connection import impatient
 from setpredict.web.inputs import BadInput
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeAnswer, DecodeRequest, ModelInfo, Problem
@@ -55,7 +57,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         redoc_url=None,
         lifespan=life,
     )
-    app.add_middleware(BodyLimit, most=limits.body_bytes)
+    app.add_middleware(BodyLimit, most=limits.body_bytes, seconds=limits.body_seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
 
     @app.middleware("http")
@@ -94,6 +96,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         responses={
             400: {"model": Problem, "description": "The body is not JSON."},
             404: {"model": Problem, "description": "No such model."},
+            408: {"model": Problem, "description": "The body did not arrive in time."},
             413: {"model": Problem, "description": "The body is too large."},
             422: {"model": Problem, "description": "The input does not fit; the detail says why."},
             503: {"model": Problem, "description": "Too many requests wait, or the time is over."},
@@ -131,8 +134,15 @@ def serve(runs: Sequence[Path], host: str, port: int) -> None:
     taken = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     print(f"{len(models)} models. Open http://{shown}:{taken.getsockname()[1]}  (stop with Ctrl-C)", flush=True)
-    config = uvicorn.Config(app, log_level="warning", limit_concurrency=200, timeout_keep_alive=5)
-    uvicorn.Server(config).run(sockets=[taken])
+    uvicorn.Server(settings(app)).run(sockets=[taken])
+
+
+def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
+    """How uvicorn runs the application, within the bounds that are its part."""
+    limits = limits or Limits()
+    bounds: dict[str, Any] = {"limit_concurrency": limits.connections, "timeout_keep_alive": 5}
+    http = impatient(limits.head_seconds)
+    return uvicorn.Config(app, http=http, log_level="warning", **bounds, **options)
 
 
 def _listen(host: str, port: int) -> socket.socket:
