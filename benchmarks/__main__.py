@@ -35,6 +35,8 @@ def main() -> int:
         torch.set_num_threads(1)
         timing.clock = "cpu"
     names = arguments.only or [*CASES, "memory"]
+    if unknown := [name for name in names if name not in (*CASES, "memory")]:
+        raise SystemExit(f"no comparison is called {unknown[0]!r}; there are {', '.join(CASES)} and memory")
     results: dict[str, Any] = {"machine": describe() | {"clock": timing.clock}, "details": {}}
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -115,13 +115,14 @@ def main() -> None:
     experiment = configure(study, study.row(ROW), "small", 0, minutes=given.minutes, threads=given.threads)
     experiment.data.val = given.val
     task = make_task(experiment.data)
-    ours = Curve("ours", experiment, task, given.until, given.every)
-    train_ours(experiment, task, ours)
-    plain = Curve("plain", experiment, task, given.until, given.every)
-    train_plain(experiment, task, plain)
-    command = f"python -m benchmarks.plain_training --until {given.until:g} --threads {given.threads}"
+    curves = {}
+    for name, train in (("ours", train_ours), ("plain", train_plain)):
+        curves[name] = Curve(name, experiment, task, given.until, given.every)
+        train(experiment, task, curves[name])
+    options = " ".join(f"--{k} {v}" for k, v in vars(given).items() if k != "out")
+    command = f"python -m benchmarks.plain_training {options}"
     content = {"row": f"{ROW}, plain implementation", "compares": ROW, "command": command, "goal": given.until}
-    content |= plain.found() | {"ours": ours.found(), "machine": describe(), "revision": revision()}
+    content |= curves["plain"].found() | {"ours": curves["ours"].found(), "machine": describe(), "revision": revision()}
     write_text(given.out, json.dumps(content, indent=1) + "\n")
 
 

@@ -1,17 +1,21 @@
 """Every preset loads; at the paper's scale, every model is built at full size and takes one step."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from setpredict.config import ConfigError, from_dict, to_dict
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import METHODS, PRESETS, SCALES, DataConfig, Experiment, make_task, preset
 from setpredict.sets import Sets
+from setpredict.training.card import read_card, to_card
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
 
@@ -108,10 +112,132 @@ def test_parts_of_a_data_set():
     assert [len(task.split(s)) for s in ("train", "val", "test")] == [10, 5, 7]
     small = make_task(DataConfig("polygons")).limited(test=3)
     assert len(small.test) == 3
-    with pytest.raises(ValueError, match="1 to 1000 samples, got 2000"):
+    with pytest.raises(ValueError, match="0 to 1000 samples, got 2000"):
         small.limited(val=2000)
 
 
 def test_unknown_presets_are_named():
     with pytest.raises(ConfigError, match="no preset is called 'coco'"):
         preset("coco")
+
+
+def test_an_empty_part_is_a_split_of_no_samples():
+    task = make_task(DataConfig("polygons")).limited(val=0)
+    assert (len(task.train), len(task.val), len(task.test)) == (32_000, 0, 1_000)
+    with pytest.raises(ValueError, match="the split is empty"):
+        task.loader("val", 4)
+    with pytest.raises(ConfigError, match=r"--data.val must be at least 0, got -1"):
+        make_task(DataConfig("multisets", val=-1))
+
+
+def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> DataConfig:
+    """Sets of the given sizes, going in and coming out, with two features both."""
+    pairs = list(zip(inputs, outputs, strict=True))
+    lines = [{"input": [[i, j] for j in range(n)], "set": [[j, i] for j in range(m)]} for i, (n, m) in enumerate(pairs)]
+    (root / "train.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    (root / "val.jsonl").write_text(json.dumps(lines[0]))
+    return DataConfig("folder", str(root))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "shared", "room"),
+    [
+        ((3, 1, 2), (2, 1, 2), False, 3),  # larger than the outputs
+        ((1, 3, 2), (2, 2, 2), False, 3),  # larger and of many sizes, outputs of one
+        ((0, 2, 1), (2, 2, 2), False, 2),
+        ((2, 2, 2), (3, 3, 3), False, 2),  # one size each, but not the same
+        ((2, 2, 2), (3, 1, 2), True, 3),
+        ((2, 1, 0), (3, 1, 2), True, 3),
+        ((3, 1, 2), (3, 1, 2), True, 3),
+        ((2, 2, 2), (2, 2, 2), True, 2),
+    ],
+)
+def test_input_sets_have_sizes_of_their_own(tmp_path, method, inputs, outputs, shared, room):
+    experiment = preset("folder", method)
+    experiment.data = set_folder(tmp_path, inputs, outputs)
+    task = make_task(experiment.data)
+    assert (task.max_input_size, task.input_variable) == (max(inputs), len(set(inputs)) > 1)
+    (tmp_path / "card.json").write_text(json.dumps(to_card(task)))
+    described = read_card(tmp_path / "card.json")
+    assert (described.max_input_size, described.input_variable) == (task.max_input_size, task.input_variable)
+    config = experiment.model(task)
+    assert experiment.model(described) == config
+    assert (config.input.shared, config.input.max_size or config.max_size) == (shared, room)
+    model = SetPredictor.from_config(from_dict(type(config), to_dict(config)))
+    batch = task.train.batch(np.arange(3), 0)
+    assert model(batch.input, batch.target).final.elements.shape == (3, max(outputs), 2)
+    assert isinstance(batch.input, Sets)
+    alone = model.encode(model.prepare(batch.input.to_list()[:1]))  # how much padding there is does not matter
+    torch.testing.assert_close(alone, model.encode(batch.input)[:1])
+
+
+def test_room_for_input_sets_can_be_set(tmp_path):
+    experiment = preset("folder")
+    experiment.data = set_folder(tmp_path, (3, 3), (2, 2))
+    task = make_task(experiment.data)
+    experiment.input.max_size = 5
+    config = experiment.model(task)
+    assert (config.input.max_size, config.input.variable, config.input.shared) == (5, True, False)
+    assert len(SetPredictor.from_config(config).predict(task.train.batch(np.arange(2), 0).input)) == 2
+    experiment.input.max_size = 2
+    with pytest.raises(ConfigError, match=r"input.max_size must be at least 3, as the largest input set, got 2"):
+        experiment.model(task)
+
+
+def test_a_shared_encoder_without_masks_takes_no_sets_that_vary():
+    config = preset("multisets").model(synthetic("multisets"))
+    assert (config.input.shared, config.input.max_size, config.input.variable) == (True, 0, None)
+    config.input.variable = True
+    with pytest.raises(ConfigError, match=r"one fixed size, but input.variable is true; set input.shared to false"):
+        SetPredictor.from_config(config)
+    config.input.shared = False
+    assert len(SetPredictor.from_config(config).predict([[[0.1, 0.2]], []])) == 2
+
+
+def test_configurations_from_before_input_sizes_still_load():
+    saved = to_dict(preset("mnist"))
+    del saved["input"]["variable"]
+    assert from_dict(Experiment, saved) == preset("mnist")
+
+
+def coco_folder(root: Path) -> Path:
+    (root / "annotations").mkdir()
+    (root / "train").mkdir()
+    for i in range(3):
+        Image.new("RGB", (20, 20), (200, 70 * i, 200)).save(root / "train" / f"{i}.png")
+    made = {
+        "images": [{"id": i, "file_name": f"{i}.png", "width": 20, "height": 20} for i in range(3)],
+        "annotations": [{"image_id": i, "category_id": 1, "bbox": [2, 3, 10, 12]} for i in range(3)],
+        "categories": [{"id": 1, "name": "thing"}],
+    }
+    (root / "annotations" / "instances_train.json").write_text(json.dumps(made))
+    return root
+
+
+def test_the_preset_folder_takes_what_data_check_takes(tmp_path, monkeypatch):
+    monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
+    root = coco_folder(tmp_path)
+    one = DataConfig("folder", str(root), size=16, train=1)
+    for data in (
+        one,
+        replace(one, folder=str(root / "annotations" / "instances_train.json")),
+        replace(one, name="coco"),
+    ):
+        task = make_task(data)
+        assert (task.kind, task.input_size, len(task.train), len(task.val)) == ("boxes", 16, 1, 1)
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(ValueError, match=r"nothing holds no data set: expected train.jsonl, "):
+        make_task(DataConfig("folder", str(tmp_path / "nothing")))
+    for needed in (DataConfig("folder"), DataConfig("coco")):
+        with pytest.raises(ConfigError, match=f"--data.folder is needed for the data set '{needed.name}'"):
+            make_task(needed)
+
+
+def test_the_preset_folder_takes_clevrs_layout(tmp_path, monkeypatch):
+    from setpredict.data.scenes import SceneOptions, generate
+
+    monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
+    made = generate(SceneOptions(tmp_path / "made", train=4, val=1, size=8))
+    task = make_task(DataConfig("folder", str(made), target="box", size=8))
+    assert (task.name, task.kind, task.input_size, len(task.test)) == ("clevr-box", "boxes", 8, 1)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg
 
+from setpredict import __version__
 from setpredict.data.scenes import SceneOptions
 from setpredict.presets import METHODS, PRESETS, SCALES, Experiment, preset
 
@@ -40,6 +41,9 @@ def train(arguments: Sequence[str]) -> None:
     for option, choices in (("--method", METHODS), ("--scale", SCALES)):
         chosen[option] = _take(rest, option, choices)
     resumed = _peek(rest, "--resume")
+    place = next((i for i, word in enumerate(rest) if word in PRESETS), 0)
+    if place and not rest[place - 1].startswith("-"):  # setpredict train --name x mnist: not the value of an option
+        rest.insert(0, rest.pop(place))
     name = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if resumed is not None:
         from setpredict.training.run import read_experiment
@@ -62,6 +66,7 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     import json
 
     from rich.console import Console
+    from rich.markup import escape
 
     from setpredict.config import to_dict
     from setpredict.report.pictures import save_validation_picture
@@ -71,7 +76,7 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     folder = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
     if _is_first_process():
         console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
-        console.print(f"Run: [bold]{folder}[/]")
+        console.print(f"Run: [bold]{escape(str(folder))}[/]")
     start = {"resume": options.resume is not None, "init_from": options.init_from}
     train_run(experiment, folder, **start, draw=save_validation_picture, console=console)
     if (folder / "done.json").is_file():
@@ -272,7 +277,9 @@ def serve(
     try:
         from setpredict.web.server import serve as start
     except ModuleNotFoundError as e:
-        raise ValueError(f"the web page needs {e.name}: pip install 'setpredict[web]'") from None
+        raise ValueError(
+            f"the web page needs {e.name}: pip install -e '.[web]' in the checkout, or 'setpredict[web]'"
+        ) from None
 
     if not 0 <= port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, got {port}")
@@ -324,6 +331,11 @@ COMMANDS = {
 def run(arguments: Sequence[str]) -> int:
     """Run one command; a mistake in its input is one line, not a traceback."""
     words = list(arguments)
+    if words == ["--version"]:
+        print(__version__)
+        return 0
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # an encoder of one's own (module:Class) may lie in the working directory
     if words[:2] == ["data", "check"]:
         words = ["data check", *words[2:]]
     try:

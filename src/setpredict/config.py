@@ -32,9 +32,11 @@ class InputConfig:
     tail: Literal["dspn", "idspn"] = "dspn"
     """Images: how the ResNet's map becomes a vector."""
     max_size: int = 0
-    """Sets: room for so many input elements (0: as many as the output has)."""
+    """Sets: room for so many input elements (0: as many as the data or the output has)."""
     shared: bool = True
     """Sets: encode the input with the decoder's own set encoder, as the paper's auto-encoder does."""
+    variable: bool | None = None
+    """Sets: whether input sets differ in size (None: as the data or the output)."""
 
 
 @dataclass
@@ -156,7 +158,7 @@ class TrainConfig:
     few_steps_until: float = 0.0
     """Fraction of the training with half the inner steps (iDSPN uses 0.5)."""
     patience: int | None = None
-    """Stop after so many validations without a better score."""
+    """Stop after so many validations in a row without a better score."""
     val_every: int | None = None
     """Optimiser steps between validations (None: an epoch)."""
     save_every: int = 1000
@@ -176,8 +178,32 @@ class TrainConfig:
     """auto, cpu, gpu, mps."""
     devices: int = 1
     """Processes on this machine; torchrun decides it itself."""
-    precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed"] = "32-true"
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
     """Of the input encoder and the outer loss; the inner loop stays in float32."""
+
+    def check(self) -> None:
+        """Refuse numbers that no training can have, before it writes anything."""
+        least = {"batch_size": 1, "accumulate": 1, "log_every": 1, "save_every": 1, "devices": 1, "threads": 1}
+        least |= {
+            "val_every": 1,
+            "patience": 1,
+            "epochs": 0,
+            "max_steps": 0,
+            "workers": 0,
+            "warmup_steps": 0,
+            "seed": 0,
+        }
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < smallest:
+                raise ConfigError(f"--{name.replace('_', '-')} must be at least {smallest}, got {value}")
+        if not 0 <= self.lr < float("inf"):
+            raise ConfigError(f"--lr must be 0 or more, got {self.lr:g}")
+        for name, value in (("max_minutes", self.max_minutes), ("clip_grad", self.clip_grad)):
+            if value is not None and not value > 0:
+                raise ConfigError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
+        if not 0 <= self.ema < 1:
+            raise ConfigError(f"--ema must be from 0 to below 1, got {self.ema:g}")
 
 
 def to_dict(config: Any) -> dict[str, Any]:

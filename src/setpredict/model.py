@@ -185,7 +185,7 @@ def _decoder(c: ModelConfig) -> nn.Module:
     if c.encoder.mask == "filter":
         raise ConfigError("encoder.mask 'filter' has no gradient for DSPN's soft masks; use 'feature' or 'weight'")
     return DSPN(
-        _set_encoder(c, c.features, c.max_size),
+        _set_encoder(c, c.features, c.max_size, c.variable),
         **shape,
         steps=d.steps,
         step_size=d.step_size,
@@ -217,12 +217,18 @@ def _input_encoder(c: ModelConfig, decoder: nn.Module) -> nn.Module:
                 f"input.shared encodes the input with the output's set encoder, but input elements have {c.input.size} "
                 f"features and output elements {c.features}; set input.shared to false"
             )
+        case "set" if c.input.shared and c.input.variable and not c.variable and isinstance(decoder, DSPN):
+            raise ConfigError(
+                "input.shared encodes the input with the output's set encoder, which takes sets of one fixed size, but "
+                "input.variable is true; set input.shared to false"
+            )
         case "set" if c.input.shared and isinstance(decoder, DSPN):
             return decoder.encoder
-    return _set_encoder(c, c.input.size, c.input.max_size or c.max_size)
+    variable = c.variable if c.input.variable is None else c.input.variable
+    return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
 
 
-def _set_encoder(c: ModelConfig, features: int, max_size: int) -> nn.Module:
+def _set_encoder(c: ModelConfig, features: int, max_size: int, variable: bool) -> nn.Module:
     e = c.encoder
     kinds = {"mlp": DeepSetEncoder, "relation": RelationEncoder}
     if ":" in e.kind:
@@ -230,7 +236,7 @@ def _set_encoder(c: ModelConfig, features: int, max_size: int) -> nn.Module:
     if e.kind not in kinds:
         raise ConfigError(f"encoder.kind must be mlp, relation or module:Class, got {e.kind!r}")
     options = {f: getattr(e, f) for f in EncoderConfig.__dataclass_fields__ if f not in ("kind", "mask")}
-    return kinds[e.kind](features, c.latent, max_size, mask=e.mask if c.variable else "none", **options)
+    return kinds[e.kind](features, c.latent, max_size, mask=e.mask if variable else "none", **options)
 
 
 def own_class(name: str) -> type[nn.Module]:

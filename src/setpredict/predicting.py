@@ -20,7 +20,9 @@ from setpredict.training.card import read_card
 
 
 def load_run(run: Path, device: str = "cpu") -> tuple[SetPredictor, SetTask]:
-    """The best model of a run and the description of its data."""
+    """The best model of a run, or a shipped model's folder, and the description of its data."""
+    if (run / "card.json").is_file():
+        return SetPredictor.from_pretrained(run, device).eval(), read_card(run / "task.json")
     if not (run / "best" / "model.safetensors").is_file():
         what = "has no validated model yet" if (run / "config.json").is_file() else "is not a run"
         raise FileNotFoundError(f"{run} {what}: {run / 'best'} is missing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -30,8 +31,9 @@ class DataConfig:
 
     name: Literal["multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco"] = "multisets"
     folder: str | None = None
-    """mnist, clevr, folder, coco: where it lies (None: below $SETPREDICT_DATA). scenes: render into this folder once,
-    and read from there, instead of new scenes in every epoch."""
+    """mnist, clevr: where it lies (None: below $SETPREDICT_DATA). folder, coco: where it lies, always needed; folder
+    takes whatever `setpredict data check` does. scenes: render into this folder once, and read from there, instead of
+    new scenes in every epoch."""
     target: Literal["state", "box"] = "state"
     """clevr, scenes: objects with attributes, or bounding boxes."""
     boxes: Literal["paper", "exact"] = "paper"
@@ -76,15 +78,39 @@ class Experiment:
         """The model for a data set: sizes and dimensions are the data's."""
         input = replace(self.input, kind=task.input_kind, size=task.input_size)
         if task.input_kind == "set":
-            input.shared = input.shared and task.input_size == task.features
+            most = task.max_input_size or task.max_size
+            room = input.max_size or most
+            if room < most:
+                raise ConfigError(f"input.max_size must be at least {most}, as the largest input set, got {room}")
+            varies = task.variable if task.input_variable is None else task.input_variable
+            varies = varies or room > most if input.variable is None else input.variable
+            # The output's encoder takes the input sets too if they fit in it, and it has masks where they are padded.
+            fits = room <= task.max_size if task.variable else room == task.max_size and not varies
+            input.shared = input.shared and task.input_size == task.features and fits
+            if not input.shared:
+                input.max_size, input.variable = room, varies
         return ModelConfig(task.max_size, task.features, task.variable, self.latent, input, self.encoder, self.decoder)
+
+
+def located(experiment: Experiment) -> Experiment:
+    """The same, with its data folder as a whole path: a run may be looked at from another working directory."""
+    folder = experiment.data.folder
+    return (
+        experiment
+        if folder is None
+        else replace(experiment, data=replace(experiment.data, folder=str(Path(folder).expanduser().absolute())))
+    )
 
 
 def make_task(data: DataConfig) -> SetTask:
     """Load or generate the data set of a configuration."""
     from setpredict.data import load
+    from setpredict.data.opening import open_path
 
     counts = {name: getattr(data, name) for name in ("train", "val", "test") if getattr(data, name) is not None}
+    for name, count in counts.items():
+        if count < 0:
+            raise ConfigError(f"--data.{name} must be at least 0, got {count}")
     match data.name:
         case "multisets":
             shape = {"n": data.points, "dim": data.dim, "duplicates": data.duplicates, "variable": data.variable}
@@ -100,9 +126,12 @@ def make_task(data: DataConfig) -> SetTask:
         case "clevr":
             look = {"target": data.target, "boxes": data.boxes, "size": data.size}
             task = load("clevr", folder=data.folder, seed=data.seed, **look)
+        case _ if data.folder is None:
+            raise ConfigError(f"--data.folder is needed for the data set {data.name!r}")
+        case "folder":
+            look = {"target": data.target, "boxes": data.boxes, "size": data.size}
+            task = open_path(data.folder, seed=data.seed, **look)
         case _:
-            if data.folder is None:
-                raise ConfigError(f"--data.folder is needed for the data set {data.name!r}")
             task = load(data.name, folder=data.folder, size=data.size, seed=data.seed)
     return task.limited(**counts) if counts else task
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +15,10 @@ from setpredict.config import ConfigError, to_dict
 from setpredict.data.places import data_folder
 from setpredict.files import write_text
 from setpredict.model import SetPredictor
-from setpredict.presets import DataConfig, Experiment, Scale
+from setpredict.presets import DataConfig, Experiment, Scale, located
 from setpredict.report.results import lay_out
 from setpredict.report.tables import terminal
-from setpredict.revision import revision
+from setpredict.revision import origin
 from setpredict.studies import Row, configure, studies
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.log import read_log
@@ -52,6 +51,8 @@ def reproduce(
     for row in chosen:
         for seed in range(runs):
             experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
+            if experiment.data.name == "scenes" and experiment.data.folder:
+                experiment.data.folder = str(out / "scenes")
             run = folder / f"{row.slug}-{seed}"
             console.rule(f"{row.name}, seed {seed}")
             before = None if row.after is None else folder / f"{study.row(row.after).slug}-{seed}"
@@ -86,7 +87,8 @@ def collect(table: str, scale: Scale, folder: Path) -> dict[str, Any]:
 def finish(experiment: Experiment, folder: Path, console: Console, before: Path | None = None) -> bool:
     """Train a run to its end, from where it stands, or from another run's weights; False if it was interrupted."""
     done = folder / "done.json"
-    if (folder / "config.json").is_file() and to_dict(read_experiment(folder)) != to_dict(experiment):
+    experiment = located(experiment)
+    if (folder / "last.ckpt").is_file() and located(read_experiment(folder)) != experiment:
         raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
     if done.is_file():
         console.print(f"{folder} is done already.")
@@ -106,7 +108,8 @@ def record(
     done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
     config = to_dict(read_experiment(folder))
     if config["data"]["folder"]:
-        config["data"]["folder"] = config["data"]["folder"].replace(str(data_folder()), "$SETPREDICT_DATA")
+        place = config["data"]["folder"].replace(str(data_folder().absolute()), "$SETPREDICT_DATA")
+        config["data"]["folder"] = place.replace(f"{Path.cwd()}/", "")
     model = SetPredictor.from_pretrained(folder / "best", allow_own_code=True)
     minutes, threads = config["train"]["max_minutes"], config["train"]["threads"] or torch.get_num_threads()
     if minutes:
@@ -130,8 +133,7 @@ def record(
         "after": row.after,
         "curve": line,
         "config": config,
-        "hardware": f"{platform.machine()}, threads: {threads}, torch {torch.__version__}",
-        "revision": revision(),
+        **origin(folder),
     }
 
 
@@ -140,6 +142,6 @@ def curve(folder: Path, metrics: Sequence[str] | dict[str, float]) -> dict[str, 
     names = [n for n in metrics if n in ("chamfer", "hungarian") or n.startswith("AP")]
     rows = read_log(folder / "log.csv")
     minutes = {row["step"]: float(row["minutes"]) for row in rows if "minutes" in row}
-    seen = [row for row in rows if f"val_{names[0]}" in row and row["step"] in minutes]
+    seen = [row for row in rows if f"val_{names[0]}" in row]
     found = {"minutes": [round(minutes[row["step"]], 2) for row in seen]}
     return found | {n: [float(row[f"val_{n}"]) for row in seen] for n in names}

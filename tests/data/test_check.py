@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from setpredict.data.check import check, open_path, size_bins
+from setpredict.data.check import check, size_bins
 from setpredict.data.contact_sheet import contact_sheet
 from setpredict.data.multisets import multisets
+from setpredict.data.opening import open_path
 from setpredict.data.polygons import polygons
 from setpredict.data.scenes import SceneOptions, generate, scenes
 
@@ -72,7 +73,7 @@ def test_coco_file_and_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("task", [
-    multisets(dim=2), multisets(dim=5), polygons(), scenes("box", size=24), scenes("state", size=24),
+    multisets(dim=1), multisets(dim=2), multisets(dim=5), polygons(), scenes("box", size=24), scenes("state", size=24),
     scenes("box", states_only=True),
 ], ids=lambda t: f"{t.name}-{t.features}")  # fmt: skip
 def test_contact_sheet_of_every_kind(task, tmp_path: Path):
@@ -95,3 +96,23 @@ def test_histogram_has_at_most_16_rows_and_loses_nothing():
     rows = size_bins(sizes)
     assert len(rows) <= 16
     assert [sum(column) for column in zip(*(counts for _, counts in rows))] == [sum(range(5, 340)), 3]
+
+
+@pytest.mark.parametrize("element", [[3], [3, "red"]])
+@pytest.mark.parametrize("image", [False, True])
+def test_points_on_a_line(tmp_path: Path, element: list, image: bool):
+    Image.new("RGB", (40, 20), (90, 90, 90)).save(tmp_path / "a.png")
+    records = [{"input": "a.png" if image else [i], "set": [element, [i, *element[1:]]]} for i in range(4)]
+    (tmp_path / "train.jsonl").write_text("\n".join(json.dumps(r) for r in records))
+    (tmp_path / "task.json").write_text('{"kind": "points"}')
+    summary, _ = run(tmp_path, tmp_path)
+    assert "points with" in summary.what
+    low, high = summary.ranges["x0"]
+    assert low <= high <= 3
+
+
+def test_a_home_folder_may_be_spelled_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.jsonl").write_text(json.dumps({"input": [1], "set": [[1, 2]]}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_path("~/mine").name == "mine"

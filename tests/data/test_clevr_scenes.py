@@ -89,13 +89,19 @@ def put_nan(scenes):
     scenes[1]["objects"][0]["rotation"] = float("nan")
 
 
+def put_digits(scenes):
+    scenes[1]["objects"][0]["3d_coords"] = [0, 0, 10**400]
+
+
 @pytest.mark.parametrize(("change", "message"), [
     (break_color, r"bad.json, scene 1, object 2: color 'pink' is unknown; expected one of cyan, blue, .*brown"),
-    (break_coords, r"bad.json, scene 0, object 1, 3d_coords: expected 3 finite numbers, got \[1.0, '2', 3.0\]"),
-    (break_pixels, r"bad.json, scene 0, object 1, pixel_coords: expected 3 finite numbers, got \[1.0, 2.0\]"),
+    (break_coords, r"bad.json, scene 0, object 1, 3d_coords: expected finite .*\(3 of them\), got \[1.0, \"2\", 3.0\]"),
+    (break_pixels, r"bad.json, scene 0, object 1, pixel_coords: expected finite .*\(3 of them\), got \[1.0, 2.0\]"),
+    (put_digits, r"bad.json, scene 1, object 0, 3d_coords: expected finite numbers up to 1e37 .*, got \[0, 0, 1000"),
+    (lambda scenes: scenes[0].update(objects=5), r"bad.json, scene 0: objects must be a list, got 5"),
     (drop_material, r"bad.json, scene 2, object 0: field 'material' is missing"),
     (drop_directions, r"bad.json, scene 2: field 'directions' is missing"),
-    (put_nan, r"bad.json, scene 1, object 0, rotation: expected 1 finite number, got \[nan\]"),
+    (put_nan, r"bad.json, scene 1, object 0, rotation: expected finite numbers .*\(1 of them\), got \[NaN\]"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, change, message: str):
     path = write_scenes(tmp_path / "bad.json", change=change)
@@ -106,7 +112,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, change, message: str):
 def test_broken_files(tmp_path: Path, cache: Path):
     path = write_scenes(tmp_path / "scenes.json")
     path.write_text(path.read_text()[:-40])
-    with pytest.raises(ValueError, match=r"scenes.json is not whole JSON: .* line 1 column"):
+    with pytest.raises(ValueError, match=r"scenes.json is not whole JSON: .* at line 1, column"):
         read_scenes(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"scenes.json is not a text file"):
@@ -118,3 +124,24 @@ def test_broken_files(tmp_path: Path, cache: Path):
         read_scenes(tmp_path / "no.json")
     assert not list(cache.rglob("*.npz"))
     assert not list(cache.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("keep", [0, 100, -30])
+def test_a_damaged_cache_is_parsed_anew(tmp_path: Path, cache: Path, keep: int):
+    path = write_scenes(tmp_path / "CLEVR_train_scenes.json")
+    first = read_scenes(path)
+    (built,) = cache.rglob("*.npz")
+    whole = built.read_bytes()
+    built.write_bytes(whole[:keep])
+    assert np.array_equal(read_scenes(path).coords, first.coords)
+    assert len(built.read_bytes()) == len(whole)
+    np.savez(built, offsets=np.arange(3))  # whole, but of another kind
+    assert np.array_equal(read_scenes(path).coords, first.coords)
+
+
+def test_spellings_of_a_path_share_one_cache(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write_scenes(tmp_path / "CLEVR_train_scenes.json")
+    monkeypatch.chdir(tmp_path)
+    for spelling in (path, Path(path.name)):
+        read_scenes(spelling)
+    assert len(list(cache.rglob("*.npz"))) == 1

@@ -138,6 +138,13 @@ def drop(where: str, index: int, name: str):
     (drop("images", 0, "file_name"), "images 0: field 'file_name' is missing"),
     (drop("categories", 0, "name"), "categories 0: field 'name' is missing"),
     (lambda made: made["annotations"].append("x"), "annotations 4: field 'image_id' is missing"),
+    (set_value("annotations", 2, "bbox", [1, 2, 3, 10**400]), r"annotations 2: bbox must be .* got \[1, 2, 3, 1000"),
+    (set_value("annotations", 2, "image_id", [10]), r"annotations 2: image_id must be a whole number or .* got \[10\]"),
+    (set_value("annotations", 2, "category_id", None), "annotations 2: category_id must be a whole number .* got null"),
+    (set_value("annotations", 2, "image_id", 10**400), "annotations 2: image_id 1000.* is not among the images"),
+    (set_value("images", 1, "width", 10**400), r"images 1: width and height must be positive, got \[1000"),
+    (set_value("images", 1, "file_name", 5), "images 1: file_name must be text, got 5"),
+    (set_value("categories", 0, "id", float("inf")), "categories 0: id must be a whole number or text, got Infinity"),
     (lambda made: made.pop("images"), "has no list 'images': not a COCO annotation file"),
     (lambda made: made["categories"].clear(), "has no categories"),
 ])  # fmt: skip
@@ -172,3 +179,19 @@ def test_a_folder_laid_out_as_coco(root: Path):
     assert (task.name, len(task.train), len(task.test)) == ("instances_train2017", 3, 1)
     with pytest.raises(FileNotFoundError, match=r"no annotations/\*train\*.json in"):
         coco(root / "train2017")
+
+
+def test_whole_numbers_may_be_written_with_a_point(root: Path):
+    def with_points(made):
+        for annotation in made["annotations"]:
+            annotation["category_id"] = float(annotation["category_id"])
+
+    assert len(coco(write(root, with_points), size=8, val=0.0).train) == 3
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5000, "{"], ids=["deep", "digits", "cut"])
+def test_json_that_python_cannot_read(root: Path, text: str):
+    path = write(root)
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"instances_train2017.json is not whole JSON: .{5,100}$"):
+        coco(path)

@@ -116,9 +116,13 @@ GOOD = {"input": [1, 2], "set": [[1, 2]]}
     ({"input": [1, 2], "set": 3}, "line 2: set is 3, expected a list of elements"),
     ({"input": [1, 2], "set": [3]}, "line 2: element 0 is 3, expected a list of features"),
     ({"input": [1, 2], "set": [[1, 2], [1]]}, "line 2: element 1 has 1 features, but those before it 2"),
-    ({"input": [1, 2], "set": [[1, None]]}, "line 2: element 0, feature 1 is null, expected a finite number or a"),
+    ({"input": [1, 2], "set": [[1, None]]}, "line 2: element 0, feature 1 is null, expected finite numbers up to"),
     ({"input": [1, 2], "set": [[1, "red"]]}, 'line 2: element 0, feature 1 is "red", but a number before it'),
-    ('{"input": [1, 2], "set": [[1, Infinity]]}', "line 2: element 0, feature 1 is Infinity, expected a finite"),
+    ('{"input": [1, 2], "set": [[1, Infinity]]}', "line 2: element 0, feature 1 is Infinity, expected finite"),
+    ({"input": [1, 2], "set": [[1, 10**400]]}, r"line 2: element 0, feature 1 is 1000*\.\.\., expected finite numbers"),
+    ({"input": [1, -(10**400)], "set": [[1, 2]]}, r"line 2: input holds \[1, -1000*\.\.\., expected finite numbers up"),
+    ({"input": [1, 2], "set": [[1, 1e39]]}, r"line 2: element 0, feature 1 is 1e\+39, expected finite numbers up"),
+    ({"input": [], "set": [[1, 2]]}, "line 2: input has 0 numbers, but those before it 2"),
 ])  # fmt: skip
 def test_an_error_names_file_line_and_reason(tmp_path: Path, bad, message: str):
     write(tmp_path, "train", [GOOD, bad])
@@ -126,6 +130,20 @@ def test_an_error_names_file_line_and_reason(tmp_path: Path, bad, message: str):
         folder(tmp_path)
     assert "\n" not in str(error.value)
     assert str(tmp_path / "train.jsonl") in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1" * 5000, "it holds a number of too many digits"), ("[" * 100_000, "it is nested too deeply")],
+    ids=["digits", "deep"],
+)
+def test_json_that_python_cannot_read(tmp_path: Path, text: str, message: str):
+    write(tmp_path, "train", [GOOD, text])
+    with pytest.raises(ValueError, match=f"train.jsonl, line 2: not whole JSON: {message}"):
+        folder(tmp_path)
+    (tmp_path / "task.json").write_text(text)
+    with pytest.raises(ValueError, match=f"task.json is not whole JSON: {message}"):
+        folder(tmp_path)
 
 
 def test_other_files_must_have_the_same_form(tmp_path: Path):
@@ -170,3 +188,57 @@ def test_bad_settings(tmp_path: Path, settings: str, message: str):
     (tmp_path / "task.json").write_text(settings)
     with pytest.raises(ValueError, match=message):
         folder(tmp_path)
+
+
+SET_INPUTS = [{"input": [], "set": [[1, 2]]}, {"input": [[1], [3]], "set": [[3, 4]]}, {"input": [], "set": [[5, 6]]}]
+
+
+def test_an_empty_input_set_may_stand_on_any_line(tmp_path: Path):
+    write(tmp_path, "train", SET_INPUTS)
+    write(tmp_path, "val", SET_INPUTS[:1])
+    task = folder(tmp_path)
+    assert (task.input_kind, task.input_size, task.max_input_size, task.input_variable) == ("set", 1, 2, True)
+    batch = task.train.batch(np.arange(3), 0).input
+    assert isinstance(batch, Sets)
+    assert batch.sizes.tolist() == [0, 2, 0]
+    write(tmp_path, "train", SET_INPUTS[:1] + SET_INPUTS[2:])
+    with pytest.raises(ValueError, match=r"train.jsonl: every input is empty"):
+        folder(tmp_path)
+    write(tmp_path, "train", [SET_INPUTS[0], GOOD])
+    with pytest.raises(ValueError, match=r"train.jsonl, line 1: input is empty, but those after it are vectors"):
+        folder(tmp_path)
+
+
+def test_only_input_sets_have_a_size(tmp_path: Path):
+    task = folder(write(tmp_path, "train", VECTORS))
+    assert (task.max_input_size, task.input_variable) == (0, None)
+
+
+def test_one_sample_leaves_nothing_to_set_aside(tmp_path: Path):
+    task = folder(write(tmp_path, "train", [GOOD]))
+    assert (len(task.train), len(task.val), len(task.test)) == (1, 0, 0)
+
+
+def test_a_kind_must_fit_the_columns(tmp_path: Path):
+    for columns, kind, message in (
+        (["red", 1], "points", "points need their numbers first, and categories behind them"),
+        ([1, "red"], "polygons", "polygons need two numbers first: x, y"),
+        ([1], "polygons", "polygons need two numbers first: x, y"),
+    ):
+        write(tmp_path, "train", [{"input": [1], "set": [columns]}])
+        (tmp_path / "task.json").write_text(json.dumps({"kind": kind}))
+        with pytest.raises(ValueError, match=message):
+            folder(tmp_path)
+
+
+def test_the_image_cache_is_the_same_however_the_folder_is_spelled(
+    pictures: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (pictures / "link").symlink_to(pictures)
+    monkeypatch.chdir(pictures.parent)
+    folder(pictures, size=8)
+    built = {p: p.stat().st_mtime_ns for p in cache.rglob("*.npy")}
+    assert len(built) == 1
+    for spelling in (pictures.name, f"./{pictures.name}/../{pictures.name}", pictures / "link"):
+        folder(spelling, size=8)
+        assert {p: p.stat().st_mtime_ns for p in cache.rglob("*.npy")} == built

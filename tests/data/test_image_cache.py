@@ -110,3 +110,35 @@ def test_killed_while_building(tmp_path: Path, cache: Path):
     images = image_cache("some", files, 8)
     assert images.shape == (20, 3, 8, 8)
     assert not list(cache.rglob("*.tmp"))
+
+
+def damaged(path: Path, damage: str) -> None:
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[: len(whole) // 2], "text": b"not an array", "empty": b""}[damage])
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "empty", "other"])
+def test_a_damaged_cache_is_built_anew(tmp_path: Path, cache: Path, damage: str):
+    files = write_images(tmp_path / "in", 4)
+    whole = np.array(image_cache("some", files, 8))
+    (built,) = cache.rglob("*.npy")
+    if damage == "other":
+        np.save(built, np.zeros((2, 3, 8, 8), np.uint8))
+    else:
+        damaged(built, damage)
+    assert np.array_equal(image_cache("some", files, 8), whole)
+    assert list(cache.rglob("*.npy")) == [built]
+    before = built.stat().st_mtime_ns
+    image_cache("some", files, 8)
+    assert built.stat().st_mtime_ns == before
+
+
+def test_spellings_of_a_folder_share_one_cache(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    files = write_images(tmp_path / "in", 2)
+    monkeypatch.chdir(tmp_path)
+    image_cache("some", files, 8)
+    (built,) = cache.rglob("*.npy")
+    before = built.stat().st_mtime_ns
+    image_cache("some", [file.relative_to(tmp_path) for file in files], 8)
+    assert list(cache.rglob("*.npy")) == [built]
+    assert built.stat().st_mtime_ns == before

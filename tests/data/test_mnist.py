@@ -129,3 +129,14 @@ def test_bad_options(small: Path):
         mnist(small, val=1.5)
     with pytest.raises(ValueError, match="threshold must be from 0 to below 255, got 300"):
         mnist(small, threshold=300.0)
+
+
+@pytest.mark.parametrize("keep", [0, 100, -30])
+def test_a_damaged_cache_is_built_anew(small: Path, cache: Path, keep: int):
+    points = digits(mnist(small), "train").points
+    built = sorted(cache.rglob("*.npz"))
+    assert len(built) == 2
+    for file in built:
+        file.write_bytes(file.read_bytes()[:keep])
+    assert np.array_equal(digits(mnist(small), "train").points, points)
+    assert sorted(cache.rglob("*.npz")) == built

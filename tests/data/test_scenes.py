@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,8 +132,31 @@ def test_a_folder_that_is_not_ours_or_was_begun_otherwise(tmp_path: Path):
         generate(replace(options, seed=1))
     with pytest.raises(ValueError, match="train must be at least 0, got -1"):
         generate(replace(options, train=-1))
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
-        generate(replace(options, size=0))
+    (options.out / "generator.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"generator.json does not say what .*out was begun with; use another folder"):
+        generate(options)
+    (options.out / "generator.json").write_text('{"seed": 0')
+    with pytest.raises(ValueError, match=r"generator.json is not whole JSON: .* at line 1, column 11"):
+        generate(options)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"size": 0}, "size must be from 1 to 4096 pixels, got 0"),
+    ({"size": 10**6}, "size must be from 1 to 4096 pixels, got 1000000"),
+    ({"train": 10**12}, "train must be at most 10000000, got 1000000000000"),
+    ({"val": -3}, "val must be at least 0, got -3"),
+    ({"workers": 10**6}, "workers must be at most 256, got 1000000"),
+    ({"seed": -1}, "seed must be at least 0, got -1"),
+    ({"max_objects": 10**12, "min_objects": 10**12}, "a scene has at most 100 objects, got max 1000000000000"),
+    ({"max_objects": -1}, "0 <= min <= max, got min 3 and max -1"),
+])  # fmt: skip
+def test_nonsense_numbers_are_named_before_anything_is_written(tmp_path: Path, change: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        generate(replace(SceneOptions(tmp_path / "out", train=1, val=0, size=8), **change))
+    assert not (tmp_path / "out").exists()
+    if "size" in change:
+        with pytest.raises(ValueError, match=message):
+            scenes(size=change["size"])
 
 
 def test_killed_and_gone_on_with(tmp_path: Path):
@@ -188,7 +212,8 @@ def test_options_import_without_torch_or_numba():
 
 
 def test_scenes_rendered_once_are_read_from_their_folder(tmp_path, cache):
-    options = {"size": 16, "max_objects": 4, "train": 6, "val": 2, "test": 3, "folder": tmp_path / "scenes"}
+    folder = tmp_path / "scenes"
+    options: dict[str, Any] = {"size": 16, "max_objects": 4, "train": 6, "val": 2, "test": 3, "folder": folder}
     task = scenes("state", **options)
     assert [len(task.split(s)) for s in ("train", "val", "test")] == [6, 2, 3]
     assert (task.name, task.max_size, task.input_size) == ("scenes-state", 4, 16)
@@ -198,10 +223,24 @@ def test_scenes_rendered_once_are_read_from_their_folder(tmp_path, cache):
     before = [p.stat().st_mtime_ns for p in made]
     again = scenes("state", **options).train.batch(np.arange(6), 1)  # nothing is rendered anew, epochs are alike
     assert [p.stat().st_mtime_ns for p in made] == before
+    assert isinstance(first.input, torch.Tensor)
+    assert isinstance(again.input, torch.Tensor)
     assert torch.equal(first.input, again.input)
     assert torch.equal(first.target.elements, again.target.elements)
     assert scenes("box", **options).features == 4
     with pytest.raises(ValueError, match="was begun with train 8, not 9; use another folder"):
-        scenes("state", **(options | {"train": 7}))
+        scenes("state", **options | {"train": 7})  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="leave out the folder"):
         scenes("state", states_only=True, **options)
+
+
+@pytest.mark.parametrize("target", ["state", "box"])
+def test_scenes_rendered_once_without_val_or_test(tmp_path, cache, target):
+    options: dict[str, Any] = {"size": 16, "max_objects": 4, "train": 2, "folder": tmp_path / "scenes"}
+    task = scenes(target, val=0, test=0, **options)
+    assert [len(task.split(s)) for s in ("train", "val", "test")] == [2, 0, 0]
+    with pytest.raises(ValueError, match="train must be at least 1 to render scenes into a folder, got 0"):
+        scenes(target, val=0, test=1, **(options | {"train": 0, "folder": tmp_path / "none"}))
+    empty = generate(SceneOptions(tmp_path / "empty", train=0, val=1, size=8))
+    with pytest.raises(ValueError, match=r"CLEVR_train_scenes.json has no scenes"):
+        clevr(empty)

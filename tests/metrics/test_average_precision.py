@@ -49,6 +49,32 @@ def test_states_equal_nested_loops(seed, sizes, shuffled):
     assert ours.tolist() == pytest.approx(expected, abs=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), sizes=sizes)
+def test_boxes_of_several_kinds_equal_nested_loops(seed, sizes):
+    (images, N, M), g = sizes, torch.Generator().manual_seed(seed)
+    kinds = [torch.rand(images, count, 3, generator=g) for count in (N, M)]
+    boxes = torch.cat([random_boxes(g, images, N), kinds[0]], dim=2)
+    targets = torch.cat([random_boxes(g, images, M), kinds[1]], dim=2)
+    scores, mask = random_scores(g, images, N), torch.rand(images, M, generator=g) < 0.7
+    mask[0, 0] = True
+    overlaps = brute_force.nearest_box()
+
+    def kind(element):
+        return max(range(4, 7), key=element.__getitem__)
+
+    def choose(box, truths):
+        same = [
+            (m, t) for m, t in truths if max(range(4, 7), key=t.__getitem__) == max(range(4, 7), key=box.__getitem__)
+        ]
+        return overlaps(box, same)
+
+    thresholds = (0.25, 0.5, 1.0)
+    ours = box_average_precision(boxes, scores, targets, mask, thresholds, groups={"kind": (4, 7)})
+    expected = brute_force.average_precision(boxes, scores, targets, mask, choose, thresholds)
+    assert ours.tolist() == pytest.approx(expected, abs=1e-12)
+
+
 def test_random_data_has_what_it_should():
     """The comparison above means something: matches, taken targets and ties occur."""
     g = torch.Generator().manual_seed(0)

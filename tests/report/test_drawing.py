@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -12,14 +13,17 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from ways import batch_of, way_to
 
+from setpredict.config import DecoderConfig, InputConfig, ModelConfig
 from setpredict.data.multisets import multisets
 from setpredict.data.scenes import scenes
 from setpredict.data.task import Batch, SetTask
+from setpredict.model import SetPredictor
 from setpredict.report.by_step import losses_by_step
 from setpredict.report.drawing import draw_points, draw_set, some_steps
 from setpredict.report.palette import RIGHT, WRONG
 from setpredict.report.pictures import picture, validation_picture
 from setpredict.report.progression import progression, save
+from setpredict.report.sweep import sweep
 from setpredict.report.watched import Watched
 from setpredict.sets import Sets
 
@@ -68,6 +72,25 @@ def test_points_lie_where_they_are_coloured_by_mask():
     draw_points(drawn, sets, 0)
     np.testing.assert_allclose(clouds(drawn)[0], [[0.1, 0.2], [0.3, 0.4]])
     np.testing.assert_allclose(np.asarray(drawn.collections[0].get_array()), [0.0, 0.6], atol=1e-6)
+
+
+def test_points_outside_the_frame_are_crosses_on_its_edge():
+    sets = Sets(torch.tensor([[[0.1, 0.2], [3.0, 0.4], [-5.0, 9.0], [7.0, 7.0]]]), torch.tensor([[1.0, 0.4, 1.0, 0.0]]))
+    drawn = axes()
+    draw_points(drawn, sets, 0)
+    inside, outside = drawn.collections
+    np.testing.assert_allclose(np.asarray(inside.get_offsets()), [[0.1, 0.2]])
+    np.testing.assert_allclose(np.asarray(outside.get_offsets()), [[1.1, 0.4], [-0.1, 1.1]])
+    np.testing.assert_allclose(np.asarray(outside.get_array()), [0.6, 0.0], atol=1e-6)
+    assert drawn.get_xlim() == drawn.get_ylim() == (-0.1, 1.1)
+
+
+def test_points_outside_an_image_do_not_stretch_it():
+    sets = Sets(torch.tensor([[[0.5, 0.25], [3.0, -1.0]]]), torch.ones(1, 2))
+    drawn = axes()
+    draw_points(drawn, sets, 0, image=np.zeros((20, 10, 3)))
+    assert [np.asarray(c.get_offsets()).tolist() for c in drawn.collections] == [[[5, 5]], [[10, 0]]]
+    assert (drawn.get_xlim(), drawn.get_ylim()) == ((-0.5, 9.5), (19.5, -0.5))
 
 
 def test_rows_and_columns_of_digits_stand_upright():
@@ -135,6 +158,20 @@ def test_losses_by_step_are_medians_and_mark_the_trained_step():
     assert np.asarray(trained.get_xdata()).tolist() == [2, 2]
     one_shot = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
     assert len(losses_by_step({"MLP": (Watched(batch, one_shot, loss[:1]), 0)}).axes) == 1
+
+
+def test_the_legend_of_a_sweep_hides_nothing():
+    config = ModelConfig(
+        8, 2, latent=4, input=InputConfig("vector", 8, (4,)), decoder=DecoderConfig("mlp", hidden=(4,))
+    )
+    models = {name: SetPredictor.from_config(config) for name in ("a", "b", "c")}
+    figure = sweep(models, corners=(3, 4))
+    assert [a.get_legend() for a in figure.axes] == [None] * 4
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "c"]
+    FigureCanvasAgg(figure).draw()
+    titles = [a.title.get_window_extent().y1 for a in figure.axes]
+    assert legend.get_window_extent().y0 >= max(titles) - 1
 
 
 def test_steps_to_show_begin_at_0_and_end_at_T():

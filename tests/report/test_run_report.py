@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from PIL import Image
 from rich.console import Console
 
 from setpredict.cli import run as command
+from setpredict.config import DecoderConfig
+from setpredict.presets import preset
 from setpredict.report.curves import training_curves
 from setpredict.report.page import report_after_training, write_reports
 from setpredict.report.plot import plot_run
+from setpredict.report.run_sections import circumstances
 from setpredict.report.set_sizes import size_confusion
 from setpredict.report.watched import TrainedRun
 from setpredict.sets import Sets
@@ -100,6 +104,44 @@ def test_reports_of_several_runs_are_compared(runs: dict[str, Path], tmp_path: P
     differing = text[text.index("Settings that differ") :]
     assert "decoder.kind" in differing
     assert "train.lr" not in differing
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "label"),
+    [
+        ("mnist", "dspn", "DSPN"),
+        ("mnist", "idspn", "DSPN, gradient of the last step"),
+        ("multisets", "idspn", "iDSPN"),
+        ("multisets", "mlp", "MLP"),
+        ("multisets", "lstm", "LSTM"),
+    ],
+)
+def test_a_run_is_called_what_it_is(runs: dict[str, Path], name: str, method, label: str):
+    run = TrainedRun.open(runs["dspn"])
+    run.experiment = preset(name, method)
+    assert run.method == label
+
+
+def test_some_of_the_steps_are_named(runs: dict[str, Path]):
+    run = TrainedRun.open(runs["dspn"])
+    run.experiment.decoder = DecoderConfig(steps=10, backprop_steps=5)
+    assert run.method == "DSPN, gradient of the last 5 steps"
+    run.experiment.decoder.backprop_steps = 10
+    assert run.method == "DSPN"
+
+
+def test_machine_and_code_are_those_of_the_training(runs: dict[str, Path], tmp_path: Path):
+    folder = Path(shutil.copytree(runs["dspn"], tmp_path / "run"))
+    run = TrainedRun.open(folder)
+    (folder / "origin.json").write_text(json.dumps({"revision": "abc123", "hardware": "a large one"}))
+    facts = circumstances(run)
+    assert (facts["machine"], facts["code"]) == ("a large one", "abc123")
+    assert not any(name.startswith("report") for name in facts)
+    (folder / "origin.json").unlink()
+    facts = circumstances(run)
+    assert {"machine", "code"}.isdisjoint(facts)
+    assert f"torch {torch.__version__}" in facts["report written on"]
+    assert facts["report written by code"]
 
 
 def test_the_paper_stands_beside_ours_on_its_own_data(runs: dict[str, Path]):

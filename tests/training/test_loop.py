@@ -51,6 +51,22 @@ def test_accumulated_batches_are_one_large_batch(tiny):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-8)
 
 
+def test_accumulation_goes_on_across_epochs(tiny):
+    """Five batches an epoch, two a step: the third step has one of each epoch, and training ends."""
+    tiny.data = replace(tiny.data, train=40)
+    assert trained(tiny, accumulate=2, max_steps=7).step == 7
+    assert trained(tiny, accumulate=2, max_steps=None, epochs=2).step == 5
+
+
+def test_a_step_that_was_given_up_leaves_no_gradient(tiny):
+    for p in (clean := trained(tiny, max_steps=0)).model.parameters():
+        p.grad = torch.ones_like(p)
+    again = trained(tiny, max_steps=0)
+    for state in (clean, again):
+        fit(Fabric(accelerator="cpu"), state, make_task(tiny.data), replace(tiny.train, max_steps=2), tiny.loss)
+    assert torch.equal(weights(clean), weights(again))
+
+
 def test_the_learning_rate_schedule():
     step = TrainConfig(lr=1.0, schedule="step", decay_at=(0.5, 0.9))
     assert [learning_rate(step, 0, d) for d in (0.0, 0.49, 0.5, 0.95)] == pytest.approx([1, 1, 0.1, 0.01])
@@ -66,7 +82,10 @@ def test_the_moving_average_is_its_formula():
     model.running_mean.fill_(7.0)  # pyright: ignore
     update_average(average, model, decay=0.9, step=1000)
     torch.testing.assert_close(average.weight, torch.full((3,), 0.9 * 1 + 0.1 * 5))
-    assert average.running_mean.eq(7).all()  # pyright: ignore
+    torch.testing.assert_close(average.running_mean, torch.full((3,), 0.1 * 7))
+    model.num_batches_tracked.fill_(9)  # pyright: ignore
+    update_average(average, model, decay=0.9, step=1000)
+    assert average.num_batches_tracked.item() == 9  # pyright: ignore
 
 
 def test_half_the_inner_steps_at_first(tiny):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from setpredict.config import ConfigError
+from setpredict.config import ConfigError, to_dict
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.report.pictures import save_validation_picture
@@ -103,9 +103,13 @@ def test_a_checkpoint_of_another_model_is_refused(tiny, run_folder):
     go(tiny, run_folder)
     before = (run_folder / "last.ckpt").read_bytes()
     tiny.latent = 9
+    with pytest.raises(ConfigError, match="goes on with the same data and model, but latent is changed"):
+        go(tiny, run_folder, resume=True)
+    (run_folder / "config.json").write_text(json.dumps(to_dict(tiny)))
     with pytest.raises(ConfigError, match=r"is of another model: its .* is \(8.*, here it is \(9"):
         go(tiny, run_folder, resume=True)
     tiny.latent, tiny.train.ema = 8, 0.0
+    (run_folder / "config.json").write_text(json.dumps(to_dict(tiny)))
     with pytest.raises(ConfigError, match="another setting of --ema"):
         go(tiny, run_folder, resume=True)
     assert (run_folder / "last.ckpt").read_bytes() == before
@@ -190,7 +194,71 @@ def test_rollback_gives_up_on_a_batch_that_stays_broken(tiny, run_folder, monkey
 def test_early_stopping(tiny, run_folder):
     tiny.train = replace(tiny.train, lr=0.0, ema=0.0, max_steps=100, val_every=2, patience=1)
     go(tiny, run_folder)
-    assert content(run_folder)["step"] == 6  # best at 2, stale at 4 and 6
+    assert content(run_folder)["step"] == 4  # best at 2, no better at 4
+
+
+def test_a_start_that_failed_can_be_made_again(tiny, run_folder):
+    tiny.train.batch_size = 0
+    with pytest.raises(ConfigError, match="--batch-size must be at least 1, got 0"):
+        go(tiny, run_folder)
+    assert not run_folder.exists()
+    run_folder.mkdir(parents=True)
+    (run_folder / "config.json").write_text("{}")  # stopped before the first checkpoint
+    tiny.train.batch_size = 8
+    go(tiny, run_folder)
+    assert (run_folder / "done.json").is_file()
+
+
+def test_options_given_on_resuming_are_kept(tiny, run_folder):
+    go(tiny, run_folder)
+    tiny.train.max_steps = 14
+    go(tiny, run_folder, resume=True)
+    assert content(run_folder)["step"] == 14
+    assert read_experiment(run_folder).train.max_steps == 14
+    assert json.loads((run_folder / "origin.json").read_text()).keys() == {"revision", "hardware"}
+
+
+def test_an_empty_split_is_named_before_anything_is_written(tiny, run_folder):
+    tiny.data = replace(tiny.data, val=0)
+    with pytest.raises(ValueError, match="val"):
+        go(tiny, run_folder)
+    assert not run_folder.exists()
+
+
+def test_another_process_was_asked_to_stop(tiny, run_folder, monkeypatch):
+    """All processes save and none says that the run is done, though nobody asked this one."""
+    monkeypatch.setattr("setpredict.training.run.any_rank", lambda fabric, flag: True)
+    go(tiny, run_folder)
+    assert content(run_folder)["step"] == 1
+    assert not (run_folder / "done.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "message"), [("text", "is not a"), ({"step": 1}, "it has no seconds"), (3, "not a")]
+)
+def test_what_is_no_checkpoint_is_named(tiny, run_folder, written, message):
+    go(tiny, run_folder)
+    if isinstance(written, str):
+        (run_folder / "last.ckpt").write_text(written)
+    else:
+        torch.save(written, run_folder / "last.ckpt")
+    with pytest.raises(ConfigError, match=message):
+        go(tiny, run_folder, resume=True)
+
+
+@pytest.mark.parametrize("change", [{"accumulate": 0}, {"seed": -1}, {"workers": -1}, {"lr": -1.0}, {"ema": 1.0}])
+def test_numbers_that_no_training_can_have(tiny, run_folder, change):
+    tiny.train = replace(tiny.train, **change)
+    with pytest.raises(ConfigError, match=f"--{next(iter(change))} must be"):
+        go(tiny, run_folder)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("accelerator", ["gpu", "tpu", "abacus"])
+def test_an_accelerator_that_is_not_there(tiny, run_folder, accelerator):
+    tiny.train.accelerator = accelerator
+    with pytest.raises(ConfigError, match=f"--accelerator {accelerator} with --devices 1 is not possible here"):
+        go(tiny, run_folder)
 
 
 def test_fine_tuning_starts_from_the_best_weights(tiny, run_folder):

@@ -144,8 +144,9 @@ def test_a_stated_length_beyond_the_limit_gets_its_reason(client: httpx.Client, 
 
 @pytest.fixture(scope="module")
 def impatient(models: dict[str, Served]) -> Iterator[tuple[str, int]]:
-    """A server that waits for half a second."""
-    with Running({"points-mlp": models["points-mlp"]}, Limits(body_seconds=0.5, head_seconds=0.5)) as address:
+    """A server that waits for half a second, and for 20 clients."""
+    limits = Limits(body_seconds=0.5, head_seconds=0.5, connections=20)
+    with Running({"points-mlp": models["points-mlp"]}, limits) as address:
         yield "127.0.0.1", int(address.rpartition(":")[2])
 
 
@@ -166,9 +167,7 @@ def head(size: int, host: str = "localhost") -> bytes:
 def test_a_body_that_does_not_come_is_not_waited_for(impatient: tuple[str, int], size: int, status: int, reason: str):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(size) + b"{")
-        began = time.monotonic()
         said = until_closed(connection)
-    assert 0.4 < time.monotonic() - began < 3
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert b"connection: close" in said
     assert b"x-content-type-options: nosniff" in said  # a refusal like all others
@@ -178,29 +177,36 @@ def test_a_body_that_does_not_come_is_not_waited_for(impatient: tuple[str, int],
 def test_a_body_that_comes_byte_by_byte_has_no_more_time(impatient: tuple[str, int]):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(100))
-        began, sent = time.monotonic(), 0
+        sent = 0
         while not select.select([connection], [], [], 0.05)[0]:
             assert (sent := sent + 1) < 60, "the server still waits"
             connection.sendall(b" ")
-        assert time.monotonic() - began > 0.4
         assert until_closed(connection).startswith(b"HTTP/1.1 408 ")
 
 
 def test_slow_clients_keep_nobody_out(impatient: tuple[str, int]):
-    """As many as may be connected: bodies, heads and requests that do not come. Then all of them are gone."""
+    """With as many as may be connected, each of whom owes a body, a head or a request. Soon all of them are gone."""
     starts = [head(100) + b"{", b"POST /api/po", b"", b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /he"]
-    slow = [socket.create_connection(impatient) for _ in range(200)]
+    slow = [socket.create_connection(impatient) for _ in range(20)]
     try:
         for i, connection in enumerate(slow):
             connection.sendall(starts[i % 4])
         url = f"http://{impatient[0]}:{impatient[1]}/healthz"
-        assert httpx.get(url).status_code == 503
+        refused = httpx.get(url)
+        assert (refused.status_code, refused.headers["content-type"]) == (503, "text/plain; charset=utf-8")
         for connection in slow:
             until_closed(connection)
         assert httpx.get(url).status_code == 200
     finally:
         for connection in slow:
             connection.close()
+
+
+def test_a_client_that_breaks_off_is_no_error(impatient: tuple[str, int], caplog: pytest.LogCaptureFixture):
+    with socket.create_connection(impatient) as connection:
+        connection.sendall(head(100) + b"{")
+    assert httpx.get(f"http://{impatient[0]}:{impatient[1]}/healthz").status_code == 200
+    assert not caplog.records
 
 
 def test_waiting_requests_are_decoded_together_and_like_alone(models: dict[str, Served]):

@@ -5,6 +5,8 @@ Scene files do not say where it stood, but their objects' `3d_coords` and `pixel
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 WIDTH, HEIGHT = 480, 320
@@ -69,6 +71,6 @@ def recover_cameras(coords: np.ndarray, pixels: np.ndarray, offsets: np.ndarray,
 
 def _sums(scene: np.ndarray, values: np.ndarray, S: int) -> np.ndarray:
     """The sums (S, …) over the objects of each scene of values (M, …)."""
-    columns = values.reshape(len(values), -1).T
+    columns = values.reshape(len(values), math.prod(values.shape[1:])).T  # without objects, too
     sums = [np.bincount(scene, weights=column, minlength=S) for column in columns]
     return np.stack(sums, axis=1).reshape(S, *values.shape[1:])

@@ -36,39 +36,15 @@ def check(
 ) -> Summary:
     """Read all of a data set, print a summary, and write a sheet of examples to `out`.
 
-    `path` is a folder with train.jsonl, a CLEVR folder (genuine or generated), a folder with MNIST's files, a COCO
-    annotation file or a folder that holds them in annotations/.
+    `path` is whatever `open_path` can open.
     """
     from setpredict.data.contact_sheet import contact_sheet
+    from setpredict.data.opening import open_path
 
-    task = open_path(Path(path))
+    task = open_path(path)
     summary = summarise(task, contact_sheet(task, Path(out)))
     print_summary(summary, console)
     return summary
-
-
-def open_path(path: Path) -> SetTask:
-    """The task at a path, by what lies there."""
-    from setpredict.data import load
-
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    if path.is_file():
-        if path.suffix == ".json":
-            return load("coco", folder=path)
-        raise ValueError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
-    if (path / "train.jsonl").exists():
-        return load("folder", folder=path)
-    if (path / "scenes" / "CLEVR_train_scenes.json").exists():
-        return load("clevr", folder=path)
-    if any(path.glob("train-images*ubyte*")):
-        return load("mnist", folder=path)
-    if any((path / "annotations").glob("*train*.json")):
-        return load("coco", folder=path)
-    raise ValueError(
-        f"{path} holds no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
-        "train-images-idx3-ubyte or annotations/*train*.json"
-    )
 
 
 def summarise(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:

@@ -48,7 +48,7 @@ def clevr(
         raise ValueError(f"boxes must be paper or exact, got {boxes!r}")
     train = _read_split(root, "train", target, boxes, size, workers)
     test = _read_split(root, "val", target, boxes, size, workers)
-    most = max(most, int(train.targets.sizes.max()), int(test.targets.sizes.max()))
+    most = max(most, int(train.targets.sizes.max()), int(test.targets.sizes.max(initial=0)))
     chosen, aside = set_aside(len(train.targets), val, seed)
     box = target == "box"
     return SetTask(
@@ -79,14 +79,18 @@ class _Source:
 
 
 def _read_split(root: Path, split: str, target: str, boxes: str, size: int, workers: int | None) -> _Source:
-    table = read_scenes(root / "scenes" / f"CLEVR_{split}_scenes.json")
-    folder = root / "images" / split
-    have = images_there(folder, table.image, f"scenes of split {split}")
-    if len(have) < len(table):
-        table = table.select(have)
-    files = [folder / name for name in table.image]
-    name = f"clevr-{split}-{fingerprint([], str(folder.resolve()))[:8]}"
-    images = image_cache(name, files, size, workers)
+    path = root / "scenes" / f"CLEVR_{split}_scenes.json"
+    table = read_scenes(path)
+    if len(table) == 0 and split == "train":
+        raise ValueError(f"{path} has no scenes")
+    images = np.zeros((0, 3, size, size), np.uint8)
+    if len(table):
+        folder = root / "images" / split
+        have = images_there(folder, table.image, f"scenes of split {split}")
+        if len(have) < len(table):
+            table = table.select(have)
+        files = [folder / name for name in table.image]
+        images = image_cache(f"clevr-{split}-{fingerprint([], str(folder.resolve()))[:8]}", files, size, workers)
     if target == "state":
         targets = encode_states(table.coords, table.attributes)
     else:

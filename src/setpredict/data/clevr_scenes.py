@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from setpredict.data.cached import cached
 from setpredict.data.clevr_state import ATTRIBUTES
-from setpredict.data.places import cache_folder, fingerprint, only_one_builder
+from setpredict.data.json_text import FINITE, is_number, read_json, short
+from setpredict.data.places import cache_folder, fingerprint
 from setpredict.data.progress import track
-from setpredict.files import atomic
 
 
 @dataclass(eq=False)
@@ -50,26 +50,23 @@ def read_scenes(path: Path) -> SceneTable:
     """The scenes of a CLEVR file, from the cache if the file has not changed since it was parsed."""
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: CLEVR keeps the scenes of a split there")
-    cached = cache_folder() / "clevr" / f"scenes-{path.stem}-{fingerprint([path], 'v1')}.npz"
-    if not cached.exists():
-        with only_one_builder(cached):
-            if not cached.exists():
-                table = parse_scenes(path)
-                with atomic(cached) as temporary, open(temporary, "wb") as file:
-                    np.savez(file, **{f.name: getattr(table, f.name) for f in fields(table)})
-                return table
-    with np.load(cached) as arrays:
+    parsed = cache_folder() / "clevr" / f"scenes-{path.stem}-{fingerprint([path], 'v1')}.npz"
+    return cached(parsed, lambda temporary: _write_table(temporary, parse_scenes(path)), _read_table)
+
+
+def _write_table(path: Path, table: SceneTable) -> None:
+    with open(path, "wb") as file:
+        np.savez(file, **{f.name: getattr(table, f.name) for f in fields(table)})
+
+
+def _read_table(path: Path) -> SceneTable:
+    with open(path, "rb") as file, np.load(file) as arrays:
         return SceneTable(**arrays)
 
 
 def parse_scenes(path: Path) -> SceneTable:
     """Parse and check a CLEVR scene file; what is wrong is named with its file, scene, object and field."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not whole JSON: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file: {error}") from None
+    content = read_json(path)
     scenes = content.get("scenes") if isinstance(content, dict) else None
     if not isinstance(scenes, list):
         raise ValueError(f"{path} has no list 'scenes'")
@@ -80,6 +77,8 @@ def parse_scenes(path: Path) -> SceneTable:
         directions = _field(scene, "directions", where)
         right.append(_numbers(_field(directions, "right", f"{where}, directions"), 3, f"{where}, directions.right")[:2])
         objects = _field(scene, "objects", where)
+        if not isinstance(objects, list):
+            raise ValueError(f"{where}: objects must be a list, got {short(objects)}")
         for j, o in enumerate(objects):
             here = f"{where}, object {j}"
             coords.append(_numbers(_field(o, "3d_coords", here), 3, f"{here}, 3d_coords"))
@@ -105,9 +104,8 @@ def _field(record: Any, name: str, where: str) -> Any:
 
 
 def _numbers(value: Any, count: int, where: str) -> list[float]:
-    good = isinstance(value, list) and len(value) == count and all(type(v) in (int, float) for v in value)
-    if not good or not np.isfinite(value).all():
-        raise ValueError(f"{where}: expected {count} finite number{'s' * (count > 1)}, got {value!r}")
+    if not isinstance(value, list) or len(value) != count or not all(is_number(v) for v in value):
+        raise ValueError(f"{where}: expected {FINITE} ({count} of them), got {short(value)}")
     return value
 
 

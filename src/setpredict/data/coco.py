@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import warnings
 from dataclasses import dataclass
@@ -13,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from setpredict.data.image_cache import image_cache, images_there
+from setpredict.data.json_text import is_number, read_json, short
 from setpredict.data.places import fingerprint
 from setpredict.data.rows import Rows
 from setpredict.data.stored import StoredSplit, set_aside
 from setpredict.data.task import SetTask
 
+Id = int | str
 CORNERS = ("left", "top", "right", "bottom")
 
 
@@ -40,8 +40,8 @@ def coco(
     COCO's place or beside the annotation file, `images` says where. Crowds are left out, images without boxes stay.
     With `max_size`, images that have more boxes are skipped.
     """
-    train, beside = annotation_files(Path(folder))
-    test = Path(test) if test is not None else beside
+    train, beside = annotation_files(Path(folder).expanduser())
+    test = Path(test).expanduser() if test is not None else beside
     sources = {"train": _read(train, images, None, max_size)}
     if test is not None:
         sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
@@ -89,7 +89,7 @@ class _Annotations:
     files: list[str]
     boxes: list[list[tuple[float, ...]]]
     """Of each image: left, top, right, bottom as parts of the image, and the category's position."""
-    categories: dict[int, str]
+    categories: dict[Id, str]
 
     def rows(self, one_hot: bool) -> Rows:
         eye = np.eye(len(self.categories), dtype=np.float32)
@@ -103,10 +103,10 @@ class _Annotations:
 
 
 def _read(
-    path: Path, images: str | os.PathLike | None, categories: dict[int, str] | None, max_size: int | None
+    path: Path, images: str | os.PathLike | None, categories: dict[Id, str] | None, max_size: int | None
 ) -> _Annotations:
     content = _load(path)
-    known = {int(_field(c, "id", path, "categories", i)): str(_field(c, "name", path, "categories", i))
+    known = {_id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
              for i, c in enumerate(content["categories"])}  # fmt: skip
     if categories is not None and known != categories:
         raise ValueError(f"{path}: its categories are not those of the training file")
@@ -115,24 +115,26 @@ def _read(
     position = {c: i for i, c in enumerate(known)}
     frames = {}
     for i, image in enumerate(content["images"]):
-        number, name = _field(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
+        number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
+        if not isinstance(name, str):
+            raise ValueError(f"{path}, images {i}: file_name must be text, got {short(name)}")
         extent = [_field(image, key, path, "images", i) for key in ("width", "height")]
-        if not all(_is_number(v) and v > 0 for v in extent):
-            raise ValueError(f"{path}, images {i}: width and height must be positive, got {extent}")
+        if not all(is_number(v) and v > 0 for v in extent):
+            raise ValueError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
         frames[number] = (name, *extent, [])
     for i, annotation in enumerate(content["annotations"]):
         if isinstance(annotation, dict) and annotation.get("iscrowd"):
             continue
-        number = _field(annotation, "image_id", path, "annotations", i)
-        category = _field(annotation, "category_id", path, "annotations", i)
+        number = _id(annotation, "image_id", path, "annotations", i)
+        category = _id(annotation, "category_id", path, "annotations", i)
         box = _field(annotation, "bbox", path, "annotations", i)
         if number not in frames:
-            raise ValueError(f"{path}, annotations {i}: image_id {number} is not among the images")
+            raise ValueError(f"{path}, annotations {i}: image_id {short(number)} is not among the images")
         if category not in position:
-            raise ValueError(f"{path}, annotations {i}: category_id {category} is not among the categories")
-        good = isinstance(box, list) and len(box) == 4 and all(_is_number(v) for v in box)
+            raise ValueError(f"{path}, annotations {i}: category_id {short(category)} is not among the categories")
+        good = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
         if not good or box[2] < 0 or box[3] < 0:
-            raise ValueError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {box}")
+            raise ValueError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
         _, width, height, boxes = frames[number]
         x, y, w, h = box
         corners = (x / width, y / height, (x + w) / width, (y + h) / height)
@@ -140,7 +142,7 @@ def _read(
     return _keep(path, images, list(frames.values()), known, max_size)
 
 
-def _keep(path: Path, images: str | os.PathLike | None, frames: list, known: dict[int, str], max_size: int | None):
+def _keep(path: Path, images: str | os.PathLike | None, frames: list, known: dict[Id, str], max_size: int | None):
     """The images that are there and do not hold too many boxes."""
     if not frames:
         raise ValueError(f"{path} has no images")
@@ -176,10 +178,7 @@ def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
 def _load(path: Path) -> dict[str, list]:
     if not path.is_file():
         raise FileNotFoundError(f"annotation file {path} is missing")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not whole JSON: {error}") from None
+    content = read_json(path)
     for name in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(name), list):
             raise ValueError(f"{path} has no list {name!r}: not a COCO annotation file")
@@ -192,5 +191,10 @@ def _field(record: Any, name: str, path: Path, where: str, index: int) -> Any:
     return record[name]
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _id(record: Any, name: str, path: Path, where: str, index: int) -> Id:
+    value = _field(record, name, path, where, index)
+    if isinstance(value, float) and value.is_integer():  # as some tools write them
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{path}, {where} {index}: {name} must be a whole number or text, got {short(value)}")
+    return value

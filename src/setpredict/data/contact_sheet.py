@@ -64,17 +64,25 @@ def draw_set(axes: Axes, task: SetTask, elements: torch.Tensor, image: np.ndarra
         axes.set_xlabel(text, fontsize=6, loc="left")
     elif task.kind in ("points", "polygons") and image is None:
         rows_first = task.feature_names[:2] == ("row", "column")
-        x, y = (values[:, 1], -values[:, 0]) if rows_first else (values[:, 0], values[:, 1])
-        axes.scatter(x, y, s=8, c=colour)
+        x, y = _places(task, values)
+        axes.scatter(*((y, -x) if rows_first else (x, y)), s=8, c=colour)
         axes.set_aspect("equal")
         axes.set_xlim(-0.05, 1.05)
         axes.set_ylim(*((-1.05, 0.05) if rows_first else (-0.05, 1.05)))
     elif task.kind in ("points", "polygons"):
-        axes.scatter(values[:, 0] * side, values[:, 1] * side, s=8, c=colour)
+        x, y = _places(task, values)
+        axes.scatter(x * side, y * side, s=8, c=colour)
     elif image is None and len(values):
         axes.imshow(values, aspect="auto", vmin=0, vmax=1)
     else:
         axes.set_xlabel("\n".join(task.describe(e) for e in elements[:8]), fontsize=6, loc="left")
+
+
+def _places(task: SetTask, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where points lie: their first two features, or on a line if there is one number only."""
+    inside = {i for first, end in task.groups.values() for i in range(first, end)}
+    alone = values.shape[1] == 1 or 1 in inside
+    return values[:, 0], np.full(len(values), 0.5) if alone else values[:, 1]
 
 
 def _colours(task: SetTask, elements: torch.Tensor) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from setpredict.data.features import Features
 from setpredict.data.image_cache import image_cache, image_size
+from setpredict.data.json_text import read_json
 from setpredict.data.jsonl import Records, read_jsonl
 from setpredict.data.places import fingerprint
 from setpredict.data.rows import Rows
@@ -44,19 +44,20 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
     if train.input_kind is None:
         raise ValueError(f"{train.path}: every input is empty")
     kind = settings.kind or _kind(train)
-    if kind == "boxes" and (train.columns is None or train.columns[:4] != [False] * 4):
-        raise ValueError(f"{root / 'task.json'}: boxes need four numbers first: left, top, right, bottom")
+    if train.columns is not None:
+        _check_kind(root / "task.json", kind, train.columns)
     sources = {"train": train, **others}
     _check_images(root, sources)
     features = Features.fit(train, settings.features, _extent(root, sources, kind))
     targets = {name: features.encode(records) for name, records in sources.items()}
     inputs, offset, scale = _inputs(root, sources, size)
     N = max(1, *(int(t.sizes.max()) for t in targets.values()))
-    padded = max((int(x.sizes.max()) for x in inputs.values() if isinstance(x, Rows)), default=0)
+    given = {int(n) for x in inputs.values() if isinstance(x, Rows) for n in np.unique(x.sizes)}
+    largest = max(given, default=0)
 
     def split(name: str, chosen: np.ndarray | None = None) -> StoredSplit:
         chosen = np.arange(len(targets[name])) if chosen is None else chosen
-        return StoredSplit(inputs[name], targets[name], chosen, N, max(1, padded))
+        return StoredSplit(inputs[name], targets[name], chosen, N, largest)
 
     if "val" in others:
         training, validation = split("train"), split("val")
@@ -81,6 +82,8 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
         scale=features.spread(features.scale, 1.0),
         input_offset=offset,
         input_scale=scale,
+        max_input_size=largest,
+        input_variable=len(given) > 1 if given else None,
     )
 
 
@@ -94,10 +97,7 @@ def _settings(root: Path) -> _Settings:
     path = root / "task.json"
     if not path.exists():
         return _Settings()
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not whole JSON: {error}") from None
+    content = read_json(path)
     if not isinstance(content, dict):
         raise ValueError(f'{path}: expected {{"features": …, "kind": …}}')
     for name in content:
@@ -123,6 +123,16 @@ def _kind(train: Records) -> Kind:
     return "vectors"
 
 
+def _check_kind(path: Path, kind: Kind, columns: list[bool]) -> None:
+    """A kind that task.json names must fit the elements' columns (for each: is it a category?)."""
+    if kind == "boxes" and columns[:4] != [False] * 4:
+        raise ValueError(f"{path}: boxes need four numbers first: left, top, right, bottom")
+    if kind == "polygons" and columns[:2] != [False] * 2:
+        raise ValueError(f"{path}: polygons need two numbers first: x, y")
+    if kind == "points" and columns[0]:
+        raise ValueError(f"{path}: points need their numbers first, and categories behind them")
+
+
 def _check_images(root: Path, sources: dict[str, Records]) -> None:
     for records in sources.values():
         if records.input_kind == "image":
@@ -138,8 +148,9 @@ def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] 
     only images that all have the same size can be mapped back.
     """
     train = sources["train"]
-    count = {"boxes": 4, "points": 2}.get(kind)
-    if train.input_kind != "image" or count is None:
+    columns = [*(train.columns or []), True]
+    count = min({"boxes": 4, "points": 2}.get(kind, 0), columns.index(True))  # points may have one number only
+    if train.input_kind != "image" or count == 0:
         return None
     largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
     if largest <= 1:
@@ -155,7 +166,7 @@ def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] 
             f"the image is {second[0]}×{second[1]}, others are {first[0]}×{first[1]}: with images of several sizes, "
             "give coordinates as parts of the image, from 0 to 1",
         )
-    return [float(v) for v in next(iter(sizes))] * (count // 2)
+    return ([float(v) for v in next(iter(sizes))] * 2)[:count]
 
 
 def _inputs(root: Path, sources: dict[str, Records], size: int):

@@ -15,9 +15,9 @@ from jaxtyping import Float
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from setpredict.data.places import cache_folder, fingerprint, only_one_builder
+from setpredict.data.cached import cached
+from setpredict.data.places import cache_folder, fingerprint
 from setpredict.data.progress import progress
-from setpredict.files import atomic
 
 FILTER = Image.Resampling.BILINEAR
 
@@ -25,23 +25,20 @@ FILTER = Image.Resampling.BILINEAR
 def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None = None) -> np.ndarray:
     """All images squashed to size × size, as a memory map (n, 3, size, size) uint8; built if not there yet.
 
-    Two processes that start at once build it once. A changed, added or removed file makes a new one, and the old
-    one of the same name is deleted.
+    A changed, added or removed file makes a new one, and the old one of the same name is deleted.
     """
     if size < 1:
         raise ValueError(f"the image size must be at least 1, got {size}")
     if not files:
         raise ValueError(f"{name} has no images")
     path = cache_folder() / "images" / f"{name}-{size}-{fingerprint(files, size, FILTER.name, 'v1')}.npy"
-    if not path.exists():
-        with only_one_builder(path):
-            if not path.exists():
-                with atomic(path) as temporary:
-                    _build(temporary, name, files, size, workers or os.cpu_count() or 1)
-                for old in path.parent.glob(f"{name}-{size}-{'[0-9a-f]' * 16}.npy"):
-                    if old != path:
-                        old.unlink(missing_ok=True)
-    return np.load(path, mmap_mode="r")
+
+    def build(temporary: Path) -> None:
+        _build(temporary, name, files, size, workers or os.cpu_count() or 1)
+        for old in path.parent.glob(f"{name}-{size}-{'[0-9a-f]' * 16}.npy"):
+            old.unlink(missing_ok=True)
+
+    return cached(path, build, lambda file: _open(file, (len(files), 3, size, size)))
 
 
 def images_there(folder: Path, names: Sequence[str] | np.ndarray, what: str) -> np.ndarray:
@@ -85,6 +82,13 @@ def _opened(file: Path) -> Iterator[Image.Image]:
 def images_to_float(pixels: np.ndarray) -> Float[Tensor, "B 3 H W"]:
     """Bytes as numbers in [0, 1]."""
     return torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(torch.float32).mul_(1 / 255)
+
+
+def _open(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.load(path, mmap_mode="r")
+    if array.shape != shape or array.dtype != np.uint8:
+        raise ValueError(f"{path} holds {array.dtype} numbers of shape {array.shape}, expected bytes of shape {shape}")
+    return array
 
 
 def _build(path: Path, name: str, files: Sequence[Path], size: int, workers: int) -> None:

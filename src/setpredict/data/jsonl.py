@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from setpredict.data.json_text import FINITE, is_number, json_fault, short
 
 InputKind = Literal["image", "vector", "set"]
 Element = list[float | str]
@@ -45,16 +46,19 @@ def read_jsonl(path: Path, like: Records | None = None) -> Records:
             _read_line(records, number, line)
     if not records.sets:
         raise ValueError(f"{path} has no samples")
+    for number, value in zip(records.lines, records.inputs):
+        if value == [] and records.input_kind in ("vector", "image"):  # at the top, before any input had a form
+            raise records.fail(number, f"input is empty, but those after it are {records.input_kind}s")
     return records
 
 
 def _read_line(records: Records, number: int, line: str) -> None:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise records.fail(number, f"not whole JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise records.fail(number, f"not whole JSON: {json_fault(error)}") from None
     if not isinstance(record, dict):
-        raise records.fail(number, f'expected {{"input": …, "set": …}}, got {_short(record)}')
+        raise records.fail(number, f'expected {{"input": …, "set": …}}, got {short(record)}')
     for name in ("input", "set"):
         if name not in record:
             raise records.fail(number, f"field {name!r} is missing")
@@ -64,18 +68,20 @@ def _read_line(records: Records, number: int, line: str) -> None:
 
 
 def _check_input(records: Records, number: int, value: Any) -> Any:
+    if value == [] and records.input_kind is None:
+        return value  # an empty set, as later lines will show
     kind = _input_kind(value, records.input_kind)
     if kind is None:
         expected = "an image file, a list of numbers or a list of lists of numbers"
-        raise records.fail(number, f"input is {_short(value)}, expected {expected}")
+        raise records.fail(number, f"input is {short(value)}, expected {expected}")
     records.input_kind = records.input_kind or kind
     if kind != records.input_kind:
         raise records.fail(number, f"input is {_a(kind)}, but inputs before it are {records.input_kind}s")
     if kind == "image":
         return value
     for row in [value] if kind == "vector" else value:
-        if not isinstance(row, list) or not all(_is_number(v) for v in row):
-            raise records.fail(number, f"input holds {_short(row)}, expected finite numbers")
+        if not isinstance(row, list) or not all(is_number(v) for v in row):
+            raise records.fail(number, f"input holds {short(row)}, expected {FINITE}")
         records.input_width = len(row) if records.input_width is None else records.input_width
         if len(row) != records.input_width:
             raise records.fail(number, f"input has {len(row)} numbers, but those before it {records.input_width}")
@@ -94,14 +100,14 @@ def _input_kind(value: Any, before: InputKind | None) -> InputKind | None:
 
 def _check_set(records: Records, number: int, value: Any) -> list[Element]:
     if not isinstance(value, list):
-        raise records.fail(number, f"set is {_short(value)}, expected a list of elements")
+        raise records.fail(number, f"set is {short(value)}, expected a list of elements")
     for i, element in enumerate(value):
         if not isinstance(element, list) or not element:
-            raise records.fail(number, f"element {i} is {_short(element)}, expected a list of features")
+            raise records.fail(number, f"element {i} is {short(element)}, expected a list of features")
         for j, v in enumerate(element):
-            if not (_is_number(v) or isinstance(v, str)):
+            if not (is_number(v) or isinstance(v, str)):
                 raise records.fail(
-                    number, f"element {i}, feature {j} is {_short(v)}, expected a finite number or a category name"
+                    number, f"element {i}, feature {j} is {short(v)}, expected {FINITE} or category names"
                 )
         columns = [isinstance(v, str) for v in element]
         if records.columns is None:
@@ -113,17 +119,8 @@ def _check_set(records: Records, number: int, value: Any) -> list[Element]:
         for j, (now, before) in enumerate(zip(columns, records.columns)):
             if now != before:
                 kind = "a category name" if before else "a number"
-                raise records.fail(number, f"element {i}, feature {j} is {_short(element[j])}, but {kind} before it")
+                raise records.fail(number, f"element {i}, feature {j} is {short(element[j])}, but {kind} before it")
     return value
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _a(kind: str) -> str:

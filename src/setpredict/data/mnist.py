@@ -14,15 +14,15 @@ from typing import no_type_check
 import numpy as np
 import torch
 
+from setpredict.data.cached import cached
 from setpredict.data.download import download
 from setpredict.data.idx import read_idx
 from setpredict.data.kernel import kernel
 from setpredict.data.keyed import key
 from setpredict.data.keyed_kernels import GOLDEN, mix, start
-from setpredict.data.places import cache_folder, data_folder, fingerprint, only_one_builder
+from setpredict.data.places import cache_folder, data_folder, fingerprint
 from setpredict.data.stored import set_aside
 from setpredict.data.task import Batch, SetTask
-from setpredict.files import atomic
 from setpredict.sets import Sets
 
 MEAN = 0.1307 * 255
@@ -46,7 +46,8 @@ def mnist(
     """
     if not 0 <= threshold < 255:
         raise ValueError(f"threshold must be from 0 to below 255, got {threshold}")
-    points = {name: _points(name, Path(folder) if folder else data_folder() / "mnist", threshold) for name in FILES}
+    root = Path(folder).expanduser() if folder else data_folder() / "mnist"
+    points = {name: _points(name, root, threshold) for name in FILES}
     largest = max(int(np.diff(offsets).max()) for _, offsets in points.values())
     N = max(largest, LARGEST) if threshold == MEAN else largest
     chosen, aside = set_aside(len(points["train"][1]) - 1, val, seed)
@@ -87,17 +88,21 @@ def _points(split: str, folder: Path, threshold: float) -> tuple[np.ndarray, np.
     """`digit_points` of a split, from the cache if its file has not changed."""
     source = _file(split, folder)
     path = cache_folder() / "mnist" / f"{split}-{fingerprint([source], threshold)}.npz"
-    if not path.exists():
-        with only_one_builder(path):
-            if not path.exists():
-                images = read_idx(source)
-                if images.ndim != 3 or images.shape[1:] != (28, 28) or len(images) == 0:
-                    raise ValueError(f"{source} holds an array of shape {images.shape}, expected (n, 28, 28)")
-                points, offsets = digit_points(images, threshold)
-                with atomic(path) as temporary, open(temporary, "wb") as file:
-                    np.savez(file, points=points, offsets=offsets)
-    with np.load(path) as cached:
-        return cached["points"], cached["offsets"]
+
+    def build(temporary: Path) -> None:
+        images = read_idx(source)
+        if images.ndim != 3 or images.shape[1:] != (28, 28) or len(images) == 0:
+            raise ValueError(f"{source} holds an array of shape {images.shape}, expected (n, 28, 28)")
+        points, offsets = digit_points(images, threshold)
+        with open(temporary, "wb") as file:
+            np.savez(file, points=points, offsets=offsets)
+
+    return cached(path, build, _read_points)
+
+
+def _read_points(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with open(path, "rb") as file, np.load(file) as arrays:
+        return arrays["points"], arrays["offsets"]
 
 
 def _file(split: str, folder: Path) -> Path:

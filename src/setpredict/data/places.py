@@ -39,9 +39,16 @@ def only_one_builder(path: Path) -> Iterator[None]:
 
 
 def fingerprint(files: Iterable[Path], *settings: object) -> str:
-    """A short name for these files as they now are (path, size, time of change) under these settings."""
+    """A short name for these files as they now are (path, size, time of change) under these settings.
+
+    However a folder is spelled (relative, absolute, through a link), the name is the same.
+    """
     digest = hashlib.sha256(repr(settings).encode())
+    folders: dict[Path, Path] = {}  # resolved once, not for each of 70,000 images
     for file in files:
+        folder = file.parent
+        if folder not in folders:
+            folders[folder] = folder.resolve()
         status = file.stat()
-        digest.update(f"{file}|{status.st_size}|{status.st_mtime_ns}\n".encode())
+        digest.update(f"{folders[folder] / file.name}|{status.st_size}|{status.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]

@@ -26,6 +26,8 @@ SEEN_WIDTH, SEEN_HEIGHT, SEEN_PIXELS = 240, 160, 50
 """Each object shows at least 50 pixels of 240×160: a fixed buffer, so that the image size changes no scene."""
 PLACES = 50
 SCENES = 400
+MOST_OBJECTS, LARGEST_SIDE = 100, 4096
+"""More is a slip of the keyboard: there is room for about 15 objects, and an image is made in memory."""
 
 CAMERA = np.array(USUAL_PLACE)
 DIRECTIONS = np.array([[RIGHT[0], RIGHT[1]], [RIGHT[1], -RIGHT[0]]])  # right, front
@@ -75,6 +77,13 @@ def sample_scene(seed: int, split: str, index: int, epoch: int = 0, least: int =
 def check_counts(least: int, most: int) -> None:
     if not 0 <= least <= most:
         raise ValueError(f"the object counts must satisfy 0 <= min <= max, got min {least} and max {most}")
+    if most > MOST_OBJECTS:
+        raise ValueError(f"a scene has at most {MOST_OBJECTS} objects, got max {most}")
+
+
+def check_side(size: int) -> None:
+    if not 1 <= size <= LARGEST_SIDE:
+        raise ValueError(f"size must be from 1 to {LARGEST_SIDE} pixels, got {size}")
 
 
 def scene_table(scenes: Sequence[SampledScene], names: Sequence[str] | None = None) -> SceneTable:

@@ -11,7 +11,7 @@ from setpredict.data import clevr_boxes, clevr_state
 from setpredict.data.image_cache import images_to_float
 from setpredict.data.render import render
 from setpredict.data.rows import Rows
-from setpredict.data.scene_sampler import check_counts, sample_scene, scene_table
+from setpredict.data.scene_sampler import check_counts, check_side, sample_scene, scene_table
 from setpredict.data.task import Batch, SetTask
 
 
@@ -30,8 +30,7 @@ def scene_task(
         raise ValueError(f"target must be state or box, got {target!r}")
     if boxes not in ("paper", "exact"):
         raise ValueError(f"boxes must be paper or exact, got {boxes!r}")
-    if size < 1:
-        raise ValueError(f"size must be at least 1, got {size}")
+    check_side(size)
     check_counts(min_objects, max_objects)
     box = target == "box"
     features = len(clevr_boxes.FEATURE_NAMES) if box else clevr_state.FEATURES

@@ -66,8 +66,9 @@ def scenes(
     if folder is not None:
         if states_only:
             raise ValueError("states_only renders nothing: leave out the folder")
-        written = {"train": train + val, "val": test, "min_objects": min_objects, "max_objects": max_objects}
-        out = generate(SceneOptions(Path(folder), size=size, seed=seed, **written))
+        if train < 1:
+            raise ValueError(f"train must be at least 1 to render scenes into a folder, got {train}")
+        out = generate(SceneOptions(Path(folder).expanduser(), train + val, test, size, seed, min_objects, max_objects))
         from setpredict.data.clevr import clevr
 
         stored = clevr(out, target, boxes, size=size, seed=seed, val=val / (train + val), most=max_objects)

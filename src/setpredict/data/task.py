@@ -50,8 +50,8 @@ class FirstOf:
     count: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.count <= len(self.split):
-            raise ValueError(f"a part of this split has 1 to {len(self.split)} samples, got {self.count}")
+        if not 0 <= self.count <= len(self.split):
+            raise ValueError(f"a part of this split has 0 to {len(self.split)} samples, got {self.count}")
 
     def __len__(self) -> int:
         return self.count
@@ -92,6 +92,10 @@ class SetTask:
     input_offset: tuple[float, ...] | None = None
     input_scale: tuple[float, ...] | None = None
     """Batches hold `(input - input_offset) / input_scale` of the user's vectors or set elements (None: as they are)."""
+    max_input_size: int = 0
+    """Sets as inputs: the most elements they have (0: N, as the output)."""
+    input_variable: bool | None = None
+    """Sets as inputs: whether they differ in size (None: as the output)."""
 
     def __post_init__(self) -> None:
         if not self.feature_names:
@@ -117,7 +121,10 @@ class SetTask:
         return getattr(self, name)
 
     def limited(self, **counts: int) -> SetTask:
-        """The same data set with only the first so many samples of some splits: limited(train=1000, test=100)."""
+        """The same data set with only the first so many samples of some splits: limited(train=1000, test=100).
+
+        0 leaves an empty split, of length 0.
+        """
         return replace(self, **{name: FirstOf(self.split(name), count) for name, count in counts.items()})
 
     def loader(

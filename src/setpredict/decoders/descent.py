@@ -54,7 +54,7 @@ def descend(
             [2., 4.],
             [1., 2.]])
     """
-    _check(steps, backprop_steps, implicit, clip_norm)
+    check_steps(steps, backprop_steps, implicit, clip_norm)
     value_and_grad = getattr(objective, "value_and_grad", None) or _value_and_grad(objective)
     k = steps if backprop_steps is None else min(backprop_steps, steps)
     y = start if project is None else _project_start(start, project)
@@ -133,7 +133,8 @@ def _over(values: Float[Tensor, " B"] | Bool[Tensor, " B"], like: Tensor) -> Ten
     return values.view(-1, *[1] * (like.ndim - 1))
 
 
-def _check(steps: int, backprop_steps: int | None, implicit: bool, clip_norm: float | None) -> None:
+def check_steps(steps: int, backprop_steps: int | None, implicit: bool, clip_norm: float | None) -> None:
+    """Refuse what no loop can do."""
     if clip_norm is not None and not clip_norm > 0:
         raise ValueError(f"clip_norm must be above 0, or None for no clipping, got {clip_norm}")
     if steps < 0:

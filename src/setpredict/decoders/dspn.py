@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from setpredict.decoders.descent import descend
+from setpredict.decoders.descent import check_steps, descend
 from setpredict.decoders.fast_objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import Initial, PredictedSet, RandomSet, SharedSet
 from setpredict.decoders.objective import ReprLoss, ReprObjective, representation_loss
@@ -75,6 +75,7 @@ class DSPN(nn.Module):
         self.initial_kind: Initial = initial
         if nesterov and not momentum:
             raise ValueError("nesterov=True needs a momentum above 0, got momentum=0")
+        check_steps(steps, backprop_steps, implicit, clip_norm)
         self._refuse_untrained_start(steps)
         start = {"clamp": 0.5, "sigmoid": 0.0, "free": 0.5, "none": None}
         if mask not in start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,7 +11,9 @@ from torch import Tensor
 
 from setpredict.metrics.candidates import (
     CLEVR_GROUPS,
+    NO_GROUPS,
     Candidates,
+    Groups,
     box_candidates,
     check_finite,
     state_candidates,
@@ -22,16 +24,18 @@ STATE_THRESHOLDS = (float("inf"), 1.0, 0.5, 0.25, 0.125, 0.0625)
 
 
 def box_average_precision(
-    boxes: Float[Tensor, "I N 4"],
+    boxes: Float[Tensor, "I N D"],
     scores: Float[Tensor, "I N"],
-    targets: Float[Tensor, "I M 4"],
+    targets: Float[Tensor, "I M D"],
     target_mask: Bool[Tensor, "I M"],
     thresholds: Sequence[float] = BOX_THRESHOLDS,
     *,
     plus_one: bool = False,
+    groups: Groups = NO_GROUPS,
     index: Int[Tensor, " I"] | None = None,
 ) -> Float[Tensor, " thresholds"]:
-    """AP in [0, 1] of boxes (x0, y0, x1, y1) at each IoU threshold; a box may claim the target it overlaps most.
+    """AP in [0, 1] of boxes (x0, y0, x1, y1) at each IoU threshold; a box may claim the target it overlaps most, of
+    its own kind if features behind the box say it (`groups`). All kinds are ranked together.
 
     Every output is a detection; `scores` are clamped to [0, 1]. Detections of all images are ranked together, ties by
     `index` (the images' numbers; default: their order here), then by element. One is true if its IoU is at least the
@@ -44,7 +48,7 @@ def box_average_precision(
     tensor([0.5000, 0.2500], dtype=torch.float64)
     """
     floors = iou_floors(thresholds)
-    candidates = box_candidates(boxes, targets, target_mask, plus_one=plus_one)
+    candidates = box_candidates(boxes, targets, target_mask, plus_one=plus_one, groups=groups)
     return _average_precision(candidates, scores, target_mask, floors, index)
 
 
@@ -56,8 +60,8 @@ def state_average_precision(
     thresholds: Sequence[float] = STATE_THRESHOLDS,
     *,
     coordinates: int = 3,
-    scale: float = 3.0,
-    groups: Mapping[str, tuple[int, int]] = CLEVR_GROUPS,
+    scale: float | Sequence[float] = 3.0,
+    groups: Groups = CLEVR_GROUPS,
     index: Int[Tensor, " I"] | None = None,
 ) -> Float[Tensor, " thresholds"]:
     """AP in [0, 1] of object states at each distance threshold; a state may claim the nearest target of its kind.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-CLEVR_GROUPS: Mapping[str, tuple[int, int]] = {
+Groups = Mapping[str, tuple[int, int]]
+"""One-hot attributes by name, as feature ranges [start, stop)."""
+NO_GROUPS: Groups = {}
+CLEVR_GROUPS: Groups = {
     "material": (3, 5),
     "colour": (5, 13),
     "shape": (13, 16),
@@ -48,25 +51,32 @@ def box_iou(
 
 
 def box_candidates(
-    boxes: Float[Tensor, "I N 4"],
-    targets: Float[Tensor, "I M 4"],
+    boxes: Float[Tensor, "I N D"],
+    targets: Float[Tensor, "I M D"],
     target_mask: Bool[Tensor, "I M"],
     *,
     plus_one: bool = False,
+    groups: Groups = NO_GROUPS,
 ) -> Candidates:
-    """The ground truth of highest IoU for each box.
+    """The ground truth of highest IoU for each box, among those that equal every arg-max attribute if there are any.
+
+    The first four features are the box; `groups` names one-hot attributes, such as a category, as feature ranges.
 
     >>> boxes = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]])
     >>> targets = torch.tensor([[[5.0, 5.0, 6.0, 6.0], [0.0, 0.0, 1.0, 2.0]]])
     >>> box_candidates(boxes, targets, torch.ones(1, 2, dtype=torch.bool))
     Candidates(agreement=tensor([[0.5000]], dtype=torch.float64), target=tensor([[1]]))
     """
+    _check_layout(boxes.shape[2], 4, (1.0,) * 4, groups)
     check_finite("box", boxes)
     check_finite("target box", targets, target_mask)
 
     def nearest(boxes: Tensor, targets: Tensor, absent: Tensor) -> tuple[Tensor, Tensor]:
-        iou = _iou(boxes.double(), targets.double(), plus_one)  # (N, M, I)
-        best, where = torch.where(absent, -torch.inf, iou).max(dim=1)
+        iou = _iou(boxes[:4].double(), targets[:4].double(), plus_one)  # (N, M, I)
+        out = absent
+        if groups:
+            out = absent | (_attributes(boxes, groups)[:, None] != _attributes(targets, groups)[None])
+        best, where = torch.where(out, -torch.inf, iou).max(dim=1)
         return best, where
 
     return _in_chunks(nearest, boxes, targets, target_mask)
@@ -78,13 +88,13 @@ def state_candidates(
     target_mask: Bool[Tensor, "I M"],
     *,
     coordinates: int = 3,
-    scale: float = 3.0,
-    groups: Mapping[str, tuple[int, int]] = CLEVR_GROUPS,
+    scale: float | Sequence[float] = 3.0,
+    groups: Groups = CLEVR_GROUPS,
 ) -> Candidates:
     """The ground truth at the smallest Euclidean distance among those that equal every arg-max attribute.
 
-    The first `coordinates` features times `scale` are the position; `groups` names the one-hot attributes as feature
-    ranges [start, stop). The defaults are CLEVR's 18 features.
+    The first `coordinates` features times `scale` (one for all, or one each) are the position; `groups` names the
+    one-hot attributes as feature ranges [start, stop). The defaults are CLEVR's 18 features.
 
     >>> states = torch.tensor([[[0.5, 0.2, 0.9]]])  # a position and two attribute values
     >>> targets = torch.tensor([[[0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])  # the nearer one has the other attribute
@@ -92,12 +102,14 @@ def state_candidates(
     >>> state_candidates(states, targets, mask, coordinates=1, scale=1.0, groups={"kind": (1, 3)})
     Candidates(agreement=tensor([[-0.5000]], dtype=torch.float64), target=tensor([[1]]))
     """
-    _check_layout(states.shape[2], coordinates, scale, groups)
+    factors = tuple(scale) if isinstance(scale, Sequence) else (scale,) * coordinates
+    _check_layout(states.shape[2], coordinates, factors, groups)
     check_finite("state", states)
     check_finite("target state", targets, target_mask)
 
     def nearest(states: Tensor, targets: Tensor, absent: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = (x[:coordinates].double() * scale for x in (states, targets))
+        each = torch.tensor(factors, dtype=torch.float64)[:, None, None]
+        a, b = (x[:coordinates].double() * each for x in (states, targets))
         squared = torch.zeros(a.shape[1], b.shape[1], a.shape[2], dtype=torch.float64)  # (N, M, I)
         for c in range(coordinates):
             difference = a[c][:, None] - b[c][None]
@@ -133,7 +145,7 @@ def _iou(a: Float[Tensor, "4 N I"], b: Float[Tensor, "4 M I"], plus_one: bool) -
     return inner.div_(union.masked_fill_(union <= 0, torch.inf))  # type: ignore[union-attr]
 
 
-def _attributes(states: Float[Tensor, "D N I"], groups: Mapping[str, tuple[int, int]]) -> Int[Tensor, "N I"]:
+def _attributes(states: Float[Tensor, "D N I"], groups: Groups) -> Int[Tensor, "N I"]:
     """One number for the arg-max of all groups together: equal numbers, equal attributes."""
     values = states.numpy()
     number = np.zeros(values.shape[1:], dtype=np.int64)
@@ -149,14 +161,16 @@ def _attributes(states: Float[Tensor, "D N I"], groups: Mapping[str, tuple[int, 
     return torch.from_numpy(number)
 
 
-def _check_layout(D: int, coordinates: int, scale: float, groups: Mapping[str, tuple[int, int]]) -> None:
+def _check_layout(D: int, coordinates: int, factors: Sequence[float], groups: Groups) -> None:
     if not 0 <= coordinates <= D:
-        raise ValueError(f"coordinates must be between 0 and the {D} features of a state, got {coordinates}")
-    if not 0 < scale < float("inf"):
-        raise ValueError(f"scale must be a positive number, got {scale}")
+        raise ValueError(f"coordinates must be between 0 and the {D} features of an element, got {coordinates}")
+    if len(factors) != coordinates or not all(0 < f < float("inf") for f in factors):
+        raise ValueError(
+            f"scale must be a positive number, or one for each of {coordinates} coordinates, got {factors}"
+        )
     for name, (start, stop) in groups.items():
         if not 0 <= start < stop <= D:
-            raise ValueError(f"group {name!r} must lie within the {D} features of a state, got [{start}, {stop})")
+            raise ValueError(f"group {name!r} must lie within the {D} features of an element, got [{start}, {stop})")
 
 
 def _in_chunks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +19,9 @@ from setpredict.metrics.average_precision import (
 )
 from setpredict.metrics.candidates import (
     CLEVR_GROUPS,
+    NO_GROUPS,
     Candidates,
+    Groups,
     box_candidates,
     check_finite,
     state_candidates,
@@ -51,18 +53,26 @@ class BoxAveragePrecision(Metric):
     rows: list[Tensor]
     ground_truths: Tensor
 
-    def __init__(self, thresholds: Sequence[float] = BOX_THRESHOLDS, *, plus_one: bool = False, **kwargs) -> None:
+    def __init__(
+        self,
+        thresholds: Sequence[float] = BOX_THRESHOLDS,
+        *,
+        plus_one: bool = False,
+        groups: Groups = NO_GROUPS,
+        **kwargs,
+    ) -> None:
         super().__init__(**kwargs)
-        self.thresholds, self.plus_one = tuple(thresholds), plus_one
+        self.thresholds, self.plus_one, self.groups = tuple(thresholds), plus_one, dict(groups)
         iou_floors(thresholds)  # a wrong one is better told now than after an epoch
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
-        """Add a batch of images with predicted and true boxes (x0, y0, x1, y1)."""
-        _check_batch(predicted, target, features=4)
+        """Add a batch of images with predicted and true boxes (x0, y0, x1, y1), attributes behind them if any."""
+        _check_batch(predicted, target, features=max([4, *(stop for _, stop in self.groups.values())]))
         mask = _present(target)
-        candidates = box_candidates(predicted.elements, target.elements, mask, plus_one=self.plus_one)
+        options = {"plus_one": self.plus_one, "groups": self.groups}
+        candidates = box_candidates(predicted.elements, target.elements, mask, **options)
         self.rows.append(_detections(candidates, predicted, index, self.device))
         self.ground_truths += mask.sum().to(self.device)
 
@@ -100,8 +110,8 @@ class StateAveragePrecision(Metric):
         thresholds: Sequence[float] = STATE_THRESHOLDS,
         *,
         coordinates: int = 3,
-        scale: float = 3.0,
-        groups: Mapping[str, tuple[int, int]] = CLEVR_GROUPS,
+        scale: float | Sequence[float] = 3.0,
+        groups: Groups = CLEVR_GROUPS,
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from setpredict.config import TrainConfig, to_dict
 from setpredict.files import write_text
 from setpredict.models import FOLDER, MOST_BYTES, Card
 from setpredict.presets import METHODS, PRESETS, SCALES, Experiment, preset
 from setpredict.report.tables import heading, percent, shown
-from setpredict.revision import revision
+from setpredict.revision import origin
 
 KEPT = ("config.json", "model.safetensors")
 
@@ -50,8 +47,7 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
         parameters=sum(p.numel() for p in model.parameters()),
         steps_trained=done["step"],
         minutes=round(done["seconds"] / 60, 1),
-        hardware=f"{platform.machine()}, CPU, torch {torch.__version__}",
-        revision=revision(),
+        **origin(run),
         note=note,
     )
     folder, temporary = out / name, out / f".{name}.tmp"

@@ -63,23 +63,31 @@ def draw_points(
 ) -> None:
     """One set of points, coloured by mask (dark: present, light: absent); `others` as faint rings behind.
 
-    `flipped` points are (row, column), rows downwards. Of more than two features the first two are drawn.
+    `flipped` points are (row, column), rows downwards. Of more than two features the first two are drawn. Points that
+    lie outside the frame are crosses on its edge.
     """
     elements, mask = _numpy(sets, sample)
+    low, high = (-0.1, 1.1) if image is None else (0.0, 1.0)
     place = _place(flipped, image)
     shown = mask > SHOWN
     many = len(mask) > 60
     if image is not None:
         axes.imshow(image)
+        axes.autoscale(False)
     if others is not None and not many:
         ring, there = _numpy(others, sample)
         x, y = place(ring[there > 0.5])
         axes.scatter(x, y, s=42, facecolors="none", edgecolors=FAINT, linewidths=1)
-    x, y = place(elements[shown])
+    drawn = elements.clip(low, high)
+    outside = (drawn != elements)[:, :2].any(axis=1)
     size = 3 if many else 16
-    axes.scatter(x, y, c=1 - mask[shown], s=size, cmap=MASKS, vmin=0, vmax=1, linewidths=0)
+    for chosen, marker, width in ((shown & ~outside, "o", 0), (shown & outside, "x", 1.5)):
+        x, y = place(drawn[chosen])
+        if len(x):
+            dots = axes.scatter(x, y, c=1 - mask[chosen], s=size, cmap=MASKS, vmin=0, vmax=1, marker=marker)
+            dots.set(linewidth=width, clip_on=marker == "o")
     if image is None:
-        axes.set(xlim=(-0.1, 1.1), ylim=(1.1, -0.1) if flipped else (-0.1, 1.1), aspect="equal")
+        axes.set(xlim=(low, high), ylim=(high, low) if flipped else (low, high), aspect="equal")
     axes.set(xticks=[], yticks=[])
     axes.set_title(title, fontsize=9)
 

@@ -139,7 +139,8 @@ def metric_names(entries: Sequence[Entry]) -> list[str]:
     metrics = entries[0]["evaluations"][0]["metrics"]
     precise = [n for n in metrics if n.startswith("AP")]
     stopped = any("steps_taken" in e["evaluations"][0]["metrics"] for e in entries)
-    return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + ["steps_taken"] * stopped
+    sizes = [n for n in metrics if n == "size_accuracy"]
+    return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + sizes + ["steps_taken"] * stopped
 
 
 def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
@@ -147,7 +148,7 @@ def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | N
     entries = content["runs"]
     if studies()[content["table"]].groups or not entries:
         return None
-    names = metric_names(entries)
+    names = [n for n in metric_names(entries) if n in entries[0]["curve"]]
     name = names[len(names) // 2]
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import asdict
 from html import escape
@@ -23,7 +22,7 @@ from setpredict.report.pictures import picture
 from setpredict.report.set_sizes import confusion_table
 from setpredict.report.tables import heading, percent, published, shown
 from setpredict.report.watched import TrainedRun, Watched, good_median_worst
-from setpredict.revision import revision
+from setpredict.revision import hardware, revision
 
 LOOKED_AT = 256
 """So many test samples are decoded for the report (the evaluation table is over all of them)."""
@@ -111,15 +110,19 @@ def settings(run: TrainedRun) -> str:
 
 
 def circumstances(run: TrainedRun) -> dict[str, str]:
-    """When, for how long and on what; hardware is that of the machine that writes the report."""
+    """How long, on what and by which code it was trained; where that is not known, who writes the report."""
     done = _json(run, "done.json") or {}
+    origin = _json(run, "origin.json")
+    if origin:
+        trained = {"machine": origin["hardware"], "code": origin["revision"]}
+    else:
+        trained = {"report written on": hardware(), "report written by code": revision()}
     facts = {
         "parameters": f"{sum(p.numel() for p in run.model.parameters()):,}",
         "steps trained": f"{done['step']:,}" if "step" in done else "not finished",
         "training time": f"{done['seconds'] / 60:.1f} minutes" if "seconds" in done else "not finished",
         "best validation score": best_score(run),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
-        "code": revision(),
+        **trained,
     }
     speed = _last_speed(run)
     return facts | ({"training speed": f"{speed:,.0f} samples/s"} if speed else {})

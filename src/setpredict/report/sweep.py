@@ -52,7 +52,7 @@ def sweep(models: Mapping[str, SetPredictor], corners: tuple[int, ...] = CORNERS
         grid[1, column].set_xlabel("angle in degrees, one period")
     grid[0, 0].set_ylabel("error (Hungarian, d²/2)")
     grid[1, 0].set_ylabel("output moves ÷ corner moves")
-    grid[0, 0].legend(fontsize=8)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
 

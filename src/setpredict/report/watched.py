@@ -42,11 +42,16 @@ class TrainedRun:
 
     @property
     def method(self) -> str:
-        """The decoder as the paper's tables name it."""
+        """The decoder as the paper's tables name it, and which steps are differentiated if not all of them."""
         decoder = self.experiment.decoder
         if decoder.kind != "dspn":
             return decoder.kind.upper()
-        return "iDSPN" if decoder.implicit else "DSPN"
+        if decoder.implicit:
+            return "iDSPN"
+        last = decoder.backprop_steps
+        if last is None or last >= decoder.steps:
+            return "DSPN"
+        return f"DSPN, gradient of the last {'step' if last == 1 else f'{last} steps'}"
 
     def watch(self, samples: Sequence[int], split: str = "test", steps: int | None = None) -> Watched:
         """Decode these samples of a split, with as many steps as trained or as asked for."""

@@ -38,8 +38,13 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
         raise FileNotFoundError(f"{path} is not there: no checkpoint was written yet")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError) as e:
+    except (RuntimeError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError, ValueError) as e:
         raise ConfigError(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} is not a checkpoint of a run")
+    missing = [n for n in (*COUNTS, "model", "optimiser", "average", "random") if n not in content]
+    if missing:
+        raise ConfigError(f"{path} is not a checkpoint of a run: it has no {missing[0]}")
     _must_fit(path, state.model.state_dict(), content["model"])
     if (content["average"] is None) != (state.average is None):
         raise ConfigError(f"{path} was written with another setting of --ema")

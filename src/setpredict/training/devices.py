@@ -7,7 +7,7 @@ import os
 import torch
 from lightning_fabric import Fabric
 
-from setpredict.config import TrainConfig
+from setpredict.config import ConfigError, TrainConfig
 
 
 def make_fabric(train: TrainConfig) -> Fabric:
@@ -21,6 +21,10 @@ def make_fabric(train: TrainConfig) -> Fabric:
     if accelerator == "auto" and not torch.cuda.is_available():
         accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
     strategy = "ddp" if devices * nodes > 1 else "auto"
-    return Fabric(
-        accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
-    )
+    try:
+        return Fabric(
+            accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
+        )
+    except (RuntimeError, ImportError, ValueError) as e:
+        reason = (str(e).splitlines() or [type(e).__name__])[0]
+        raise ConfigError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e

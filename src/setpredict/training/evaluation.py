@@ -67,7 +67,7 @@ def evaluate(
                 meter.update(prediction.final, batch.target, batch.index)
     metrics = {k: v for name, meter in meters.items() for k, v in named(name, meter).items()}
     taken = (steps if steps is not None else model.decoder.steps) if isinstance(model.decoder, DSPN) else None
-    precisions = [v for k, v in metrics.items() if k.startswith("AP")]
+    precisions = [v for k, v in metrics.items() if k.startswith("AP") and v == v]  # NaN where no set has an element
     distance = metrics[loss.set]
     score = (-sum(precisions) / len(precisions), distance) if precisions else (distance, distance)
     return Evaluation(split, taken, len(task.split(split)), metrics, 1000 * seconds / max(seen, 1), score)
@@ -77,9 +77,11 @@ def make_meters(task: SetTask, loss: LossConfig) -> dict[str, Metric]:
     """The set distance that training minimises, and what the data set's kind calls for."""
     meters: dict[str, Metric] = {loss.set: SetDistance(loss.set, cost=loss.cost, masks=loss.masks)}
     if task.kind == "boxes":
-        meters["AP"] = BoxAveragePrecision()
+        meters["AP"] = BoxAveragePrecision(groups=task.groups)
     elif task.kind == "states":
-        meters["AP"] = StateAveragePrecision()
+        first = min((start for start, _ in task.groups.values()), default=task.features)
+        scale = 1.0 if task.scale is None else tuple(task.scale[:first])
+        meters["AP"] = StateAveragePrecision(coordinates=first, scale=scale, groups=task.groups)
     if task.variable:
         meters["size"] = SetSizeAccuracy()
     return meters

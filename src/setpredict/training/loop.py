@@ -85,13 +85,15 @@ def fit(
     set_loss = make_set_loss(loss, task)
     load = partial(task.loader, "train", train.batch_size, seed=train.seed, workers=train.workers)
     load = partial(load, rank=fabric.global_rank, world_size=fabric.world_size)
-    batches = len(load())
+    batches, position = len(load()), state.step * train.accumulate  # of all epochs
     state.module.train()
-    began = time.perf_counter()
-    while (done := fraction_done(fabric, state, train, batches)) < 1:
-        epoch, start = divmod(state.step * train.accumulate, batches)
-        for position, batch in enumerate(load(epoch=epoch, start=start), start=epoch * batches + start + 1):
+    state.optimiser.zero_grad()  # what a step that was given up has left
+    began, done = time.perf_counter(), fraction_done(fabric, state, train, batches)
+    while done < 1:
+        epoch, start = divmod(position, batches)
+        for batch in load(epoch=epoch, start=start):
             batch = batch.to(fabric.device)
+            position += 1
             last = position % train.accumulate == 0
             with fabric.no_backward_sync(state.module, enabled=not last):
                 parts, prediction = forward(fabric, state, batch, set_loss, loss, train, epoch, done)

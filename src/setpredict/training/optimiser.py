@@ -33,9 +33,13 @@ def learning_rate(config: TrainConfig, step: int, done: float) -> float:
 
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """average ← d · average + (1 − d) · model, with a smaller d in the first steps; buffers are copied."""
+    """average ← d · average + (1 − d) · model, with a smaller d in the first steps; counts are copied.
+
+    The statistics of batch norms are averaged like weights: those of the newest weights do not fit averaged ones.
+    """
     decay = min(decay, (1 + step) / (10 + step))
-    for ours, theirs in zip(average.parameters(), model.parameters()):
-        ours.lerp_(theirs, 1 - decay)
-    for ours, theirs in zip(average.buffers(), model.buffers()):
-        ours.copy_(theirs)
+    for ours, theirs in zip((*average.parameters(), *average.buffers()), (*model.parameters(), *model.buffers())):
+        if ours.is_floating_point():
+            ours.lerp_(theirs, 1 - decay)
+        else:
+            ours.copy_(theirs)

@@ -19,12 +19,13 @@ from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
 from setpredict.model import SetPredictor, load_weights
 from setpredict.modes import evaluating
-from setpredict.presets import Experiment, make_task
+from setpredict.presets import Experiment, located, make_task
+from setpredict.revision import hardware, revision
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.card import to_card
 from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
 from setpredict.training.devices import make_fabric
-from setpredict.training.evaluation import Evaluation, evaluate
+from setpredict.training.evaluation import Evaluation, evaluate, make_meters
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import Step, TrainState, any_rank, fit, make_set_loss
@@ -61,13 +62,21 @@ def train_run(
 
     `draw(task, batch, prediction, path)` makes the picture that is left behind after each validation.
     """
+    experiment.train.check()
     fabric = make_fabric(experiment.train)
     console = console or Console()
     _refuse_folder(folder, resume)
+    experiment = located(experiment)
+    if resume:
+        _refuse_other_model(experiment, located(read_experiment(folder)), folder)
     fabric.launch()
     if fabric.global_rank > 0:
         console = Console(quiet=True)
     task = make_task(experiment.data)
+    for split in ("train", "val", "test"):
+        if not len(task.split(split)):
+            raise ConfigError(f"the {split} split of {task.name} is empty; training needs samples in all three")
+    make_set_loss(experiment.loss, task), make_meters(task, experiment.loss)  # what does not fit is told before step 1
     torch.manual_seed(experiment.train.seed)
     model = SetPredictor.from_config(experiment.model(task))
     if init_from is not None:
@@ -76,8 +85,10 @@ def train_run(
     if resume:
         load_checkpoint(folder / "last.ckpt", state)
         (folder / "done.json").unlink(missing_ok=True)
-    elif fabric.is_global_zero:
-        write_text(folder / "task.json", json.dumps(to_card(task), indent=2) + "\n")
+    if fabric.is_global_zero:
+        if not resume:
+            write_text(folder / "task.json", json.dumps(to_card(task), indent=2) + "\n")
+            write_text(folder / "origin.json", json.dumps({"revision": revision(), "hardware": hardware()}) + "\n")
         write_text(folder / "config.json", json.dumps(to_dict(experiment), indent=2) + "\n")
     fabric.barrier()
     run = Run(fabric, folder, experiment, task, state, console, draw)
@@ -127,6 +138,8 @@ class Run:
     line: ProgressLine = field(init=False)
     last: Evaluation | None = None
     stop: StopRequest = field(init=False)
+    stopped: bool = False
+    """Whether any process was asked to stop; all know."""
     warned: set[str] = field(default_factory=set)
     val_every: int = 1
     validated_at: int = -1
@@ -151,16 +164,16 @@ class Run:
                     break
                 except NotFinite as e:
                     self.roll_back(e)
-            if not self.stop.asked and (self.last is None or self.validated_at != self.state.step):
+            if not self.stopped and (self.last is None or self.validated_at != self.state.step):
                 self.validate()
             self.save()
         if self.log:
             self.log.close()
-            if not self.stop.asked:
+            if not self.stopped:
                 summary = {"step": self.state.step, "seconds": self.state.seconds, "best": list(self.state.best)}
                 write_text(self.folder / "done.json", json.dumps(summary) + "\n")
         self.fabric.barrier()  # the other processes look for done.json too
-        if self.stop.asked:
+        if self.stopped:
             self.console.print(
                 f"Stopped after step {self.state.step}; nothing is lost. Go on with:\n"
                 f"  setpredict train --resume {self.folder}"
@@ -178,12 +191,13 @@ class Run:
         if state.step % self.val_every == 0 or done:
             self.validate()
             self.save()
-            if train.patience is not None and state.stale > train.patience:
+            if train.patience is not None and state.stale >= train.patience:
                 self.line.say(f"No better score in {state.stale} validations: stopped early at step {state.step}.")
                 return True
         elif state.step % train.save_every == 0:
             self.save()
-        return any_rank(self.fabric, self.stop.asked)
+        self.stopped = not done and any_rank(self.fabric, self.stop.asked)
+        return self.stopped
 
     def line_is_due(self) -> bool:
         now = time.monotonic()
@@ -231,7 +245,8 @@ class Run:
             state.best = tuple(seen.score)
         if self.fabric.is_global_zero:
             if self.log:
-                self.log.write(state.step, {f"val_{k}": v for k, v in seen.metrics.items()})
+                seen_at = {"minutes": state.seconds / 60}
+                self.log.write(state.step, seen_at | {f"val_{k}": v for k, v in seen.metrics.items()})
             if better:
                 state.best_weights.save_pretrained(self.folder / "best")
                 text = json.dumps({"step": state.step, **asdict(seen)}, indent=2, ensure_ascii=False)
@@ -267,6 +282,9 @@ class Run:
         load_checkpoint(checkpoint, state)
         state.rollbacks, state.lr_scale = rollbacks + 1, scale / 2
         self.save()
+        if self.log:
+            self.log.close()
+            self.log = RunLog(self.folder, state.step)
         self.since = (state.step, state.seconds)
         self.line.say(f"[yellow]{seen} Back to step {state.step} with the learning rate × {state.lr_scale:g}.[/]")
 
@@ -274,5 +292,15 @@ class Run:
 def _refuse_folder(folder: Path, resume: bool) -> None:
     if resume and not (folder / "last.ckpt").is_file():
         raise FileNotFoundError(f"{folder} has no checkpoint to resume from (last.ckpt)")
-    if not resume and (folder / "config.json").exists():
+    if not resume and (folder / "last.ckpt").exists():
         raise FileExistsError(f"{folder} is a run already. Go on with --resume {folder}, or choose another --name.")
+
+
+def _refuse_other_model(ours: Experiment, theirs: Experiment, folder: Path) -> None:
+    """A run goes on with its data and model; the loss and the outer loop may change."""
+    for name in ("data", "latent", "input", "encoder", "decoder"):
+        if getattr(ours, name) != getattr(theirs, name):
+            raise ConfigError(
+                f"--resume {folder} goes on with the same data and model, but {name} is changed: "
+                f"start a new run from its weights instead, with --init-from {folder}"
+            )

@@ -29,7 +29,7 @@ class BodyLimit:
                 while more and seen <= (DRAINED + 1) * self.most:
                     message = await receive()
                     if message["type"] != "http.request":
-                        return None  # the client has gone
+                        return await self._refuse(send, 400, "the body broke off")  # nobody will read it
                     part, more = message.get("body", b""), message.get("more_body", False)
                     seen += len(part)
                     large = large or seen > self.most

@@ -100,7 +100,7 @@ def _as_set(points: list[list[float]], served: Served) -> Sets:
     for i, point in enumerate(points):
         if len(point) != task.input_size:
             raise BadInput(f"point {i} has {len(point)} numbers; {served.name} takes {task.input_size}")
-    if not task.variable and len(points) != most:
+    if not (task.variable if task.input_variable is None else task.input_variable) and len(points) != most:
         raise BadInput(f"{served.name} takes sets of exactly {most} points, got {len(points)}")
     sets = task.normalise_input(Sets.from_list([points], max_size=most, features=task.input_size, dtype=torch.float32))
     assert isinstance(sets, Sets)

@@ -11,7 +11,7 @@ LARGEST_NUMBER = 1000.0
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a server. Beyond them is a 4xx or 503 that names the bound; a connection without requests is closed."""
+    """The bounds of a server; beyond them is a 4xx or 503 that names the bound, or, without a request, the end."""
 
     body_bytes: int = 1_000_000
     body_seconds: float = 10.0

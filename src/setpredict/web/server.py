@@ -140,9 +140,14 @@ def serve(runs: Sequence[Path], host: str, port: int) -> None:
 def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
     """How uvicorn runs the application, within the bounds that are its part."""
     limits = limits or Limits()
-    bounds: dict[str, Any] = {"limit_concurrency": limits.connections, "timeout_keep_alive": 5}
-    http = impatient(limits.head_seconds)
-    return uvicorn.Config(app, http=http, log_level="warning", **bounds, **options)
+    return uvicorn.Config(
+        app,
+        http=impatient(limits.head_seconds),
+        limit_concurrency=limits.connections + 1,  # uvicorn refuses the one that reaches it
+        timeout_keep_alive=5,
+        log_level="warning",
+        **options,
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
