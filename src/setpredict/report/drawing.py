@@ -94,7 +94,7 @@ def draw_points(
 
 def draw_outline(axes: Axes, target: Sets, sample: int) -> None:
     """The true polygon as a thin line through its corners, in the order of their angle."""
-    corners = target[sample].to_list()[0].cpu().numpy()
+    corners = target[sample].to_list()[0].cpu().numpy()[:, :2]
     if len(corners) < 3:
         return
     middle = corners.mean(axis=0)
