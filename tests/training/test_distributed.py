@@ -1,5 +1,6 @@
 """Two processes on one machine: the same weights, the gradients and the evaluation of one process."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,7 +20,12 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def children(parent: int) -> list[int]:
     """The processes that this one started, from Linux's own table."""
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if f"\nPPid:\t{parent}\n" in status.read_text():
+                found.append(int(status.parent.name))
+    return sorted(found)
 
 
 def environment() -> dict[str, str]:
@@ -58,10 +64,7 @@ def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
             assert time.monotonic() < end
             assert job.poll() is None, job.stdout.read()  # pyright: ignore
             time.sleep(0.2)
-        workers = subprocess.run(
-            ["pgrep", "-P", str(job.pid)], capture_output=True, text=True, check=True
-        ).stdout.split()
-        os.kill(int(workers[-1]), signal.SIGKILL)
+        os.kill(children(job.pid)[-1], signal.SIGKILL)
         job.communicate(timeout=60)
         assert job.returncode != 0
     finally:
