@@ -91,7 +91,7 @@ class DecoderConfig:
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of the mlp decoder and of a predicted initial set; the lstm takes the first."""
     mask_bias: float = 0.0
-    """mlp and lstm: added to the predicted mask (1 on MNIST)."""
+    """mlp, lstm and a predicted initial set: where masks begin (1 on MNIST; without it, outputs get stuck at 0)."""
 
 
 @dataclass

@@ -197,6 +197,7 @@ def _decoder(c: ModelConfig) -> nn.Module:
         initial=d.initial,
         initial_scale=d.initial_scale,
         initial_hidden=d.hidden,
+        initial_mask=d.mask_bias if d.initial == "predicted" and d.mask_bias else None,
         latent=c.latent,
         penalty=d.penalty,
         project=unit_box if d.project == "unit" else None,

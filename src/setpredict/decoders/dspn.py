@@ -26,7 +26,8 @@ class DSPN(nn.Module):
     The defaults are the paper's. iDSPN is `steps=20, step_size=1, loss="squared", momentum=0.9, nesterov=True,
     clip_norm=10, mask="free", initial="random", backprop_steps=1, implicit=True`. `fast=False` computes the inner
     gradients of the built-in encoders like everybody's, by `torch.func`; `recompute` makes their backward compute again
-    what it would otherwise keep of every step: about 4/3 of the time, for memory that hardly grows with T.
+    what it would otherwise keep of every step: about 4/3 of the time, for memory that hardly grows with T. Masks of Y0
+    begin at ½, or at `initial_mask`.
 
     >>> from setpredict.encoders import DeepSetEncoder
     >>> decoder = DSPN(DeepSetEncoder(features=2, latent=64, max_size=342), max_size=342, features=2)
@@ -52,6 +53,7 @@ class DSPN(nn.Module):
         initial: Initial = "learned",
         initial_scale: float = 0.1,
         initial_hidden: Sequence[int] = (256, 256),
+        initial_mask: float | None = None,
         seed: int = 0,
         latent: int | None = None,
         penalty: float = 0.0,
@@ -80,6 +82,8 @@ class DSPN(nn.Module):
         start = {"clamp": 0.5, "sigmoid": 0.0, "free": 0.5, "none": None}
         if mask not in start:
             raise ValueError(f"mask must be one of {', '.join(start)}, got {mask!r}")
+        if initial_mask is not None and mask != "none":
+            start[mask] = initial_mask
         match initial:
             case "learned" | "fixed":
                 self.initial = SharedSet(max_size, features, start[mask], learned=initial == "learned")
