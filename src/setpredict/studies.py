@@ -70,6 +70,7 @@ def changed(experiment: Experiment, changes: Changes) -> Experiment:
 
 
 FIXED = {"decoder.initial": "fixed"}
+UNSHARED = {"input.shared": False}
 MOMENTUM = {"decoder.momentum": 0.9, "decoder.nesterov": True}
 PAPER = (
     Row("MLP", "mlp"),
@@ -94,10 +95,10 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
     },
     "Masks": {"clamped": {}, "sigmoid": {"decoder.mask": "sigmoid"}, "free": {"decoder.mask": "free"}},
     "Representation loss": {"Huber": {}, "squared": {"decoder.loss": "squared"}},
-    "Weight λ of the representation loss": {
-        "λ = 0.1": {},
-        "λ = 0": {"loss.repr_weight": 0.0},
-        "λ = 1": {"loss.repr_weight": 1.0},
+    "Weight λ of the representation loss (the input has an encoder of its own)": {
+        "λ = 0": {**UNSHARED, "loss.repr_weight": 0.0},
+        "λ = 0.1": UNSHARED,
+        "λ = 1": {**UNSHARED, "loss.repr_weight": 1.0},
     },
     "Mean of the masks as a latent number": {"without": {}, "with": {"encoder.mask_sum": True}},
     "Initial set": {
