@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from setpredict.training.evaluation import Evaluation
@@ -43,9 +44,11 @@ def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[st
 
 
 def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = "") -> Table:
-    table = Table(title=title or None, title_justify="left")
+    """A table for the console; where that is narrow, heads are folded and numbers stay whole."""
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, head in enumerate(heads):
-        table.add_column(head, justify="left" if i == 0 else "right")
+        least = None if i == 0 else max((len(row[i]) for row in cells), default=0)
+        table.add_column(head, justify="left" if i == 0 else "right", min_width=least, overflow="fold")
     for row in cells:
         table.add_row(*row)
     return table
