@@ -96,20 +96,21 @@ def evaluate(
     """Measure a run on a whole split: Chamfer for points, average precision for boxes and objects.
 
     Args:
-        run: The run's folder.
+        run: The run's folder, or the name of a shipped model such as points-idspn.
         steps: Numbers of inner steps, a row each, such as 10 20 30 (none: as trained).
         split: Models are chosen on val and reported on test.
         batch_size: Samples decoded at once.
     """
     from rich.console import Console
 
+    from setpredict.models import model_folder
     from setpredict.report.tables import evaluation_rows, terminal
     from setpredict.training.run import evaluate_run
 
     if any(s < 0 for s in steps):
         raise ValueError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
     console = Console()
-    rows = evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=console)
+    rows = evaluate_run(model_folder(run), steps or (None,), split, batch_size=batch_size, console=console)
     if _is_first_process():
         console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split"))
 
@@ -124,7 +125,7 @@ def predict(
     """Predict sets with a trained run.
 
     Args:
-        run: The run's folder.
+        run: The run's folder, or the name of a shipped model such as points-idspn.
         inputs: Image files; or numbers as .npy files, .json files, or JSON on the command line.
         steps: Inner steps (None: as trained).
         threshold: Elements whose mask is above this are shown.
@@ -132,11 +133,12 @@ def predict(
     """
     from json import dumps
 
+    from setpredict.models import model_folder
     from setpredict.predicting import predict_files
 
     if not inputs:
         raise ValueError("predict needs at least one input")
-    for answer in predict_files(run, inputs, steps, threshold):
+    for answer in predict_files(model_folder(run), inputs, steps, threshold):
         words = answer.pop("words")
         if json:
             print(dumps(answer), flush=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from setpredict.cli import TrainOptions
+from setpredict.cli import TrainOptions, run
 from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
 from setpredict.model import SetPredictor
 from setpredict.models import FOLDER, MOST_BYTES, Card, shipped
@@ -96,3 +96,32 @@ def test_export_of_a_run(tmp_path: Path):
     (folder / "card.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
     with pytest.raises(ValueError, match="is not a model card"):
         Card.read(folder)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_command_on_a_card_builds_the_model_that_is_shipped(name: str):
+    import tyro
+
+    words = Card.read(shipped()[name]).command.split()[2:]
+    chosen, words = preset(words[0], words[2]), words[3:]  # setpredict train PRESET --method METHOD …
+    experiment = tyro.cli(TrainOptions, default=TrainOptions(chosen), args=words).experiment
+    saved = SetPredictor.from_pretrained(shipped()[name]).config
+    ours = experiment.model(read_card(shipped()[name] / "task.json"))
+    assert (ours.latent, ours.encoder, ours.decoder) == (saved.latent, saved.encoder, saved.decoder)  # pyright: ignore
+    assert (ours.input.kind, ours.input.depth, ours.input.width, ours.input.tail) == (
+        saved.input.kind,  # pyright: ignore
+        saved.input.depth,  # pyright: ignore
+        saved.input.width,  # pyright: ignore
+        saved.input.tail,  # pyright: ignore
+    )
+
+
+@pytest.mark.parametrize("name", ["points-mlp", "polygons-mlp", pytest.param("scenes-state", marks=pytest.mark.slow)])
+def test_evaluating_a_shipped_model_gives_the_scores_on_its_card(name: str, capsys):
+    (seen,) = evaluate_run(shipped()[name])
+    card = Card.read(shipped()[name])
+    assert seen.samples == card.samples
+    assert seen.metrics == pytest.approx(card.metrics, rel=1e-3)
+    assert not list(shipped()[name].glob("evaluation*"))
+    assert run(["evaluate", name]) == 0
+    assert "hungarian" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Card:
     hardware: str
     revision: str
     note: str = ""
+    loss: dict[str, Any] = field(default_factory=dict)
+    """The training loss, by which the set distance among the metrics is measured."""
 
     @classmethod
     def read(cls, folder: Path) -> Card:
@@ -42,6 +44,11 @@ class Card:
             raise FileNotFoundError(f"{path} is not there: is {folder.name} a shipped model?") from None
         except (json.JSONDecodeError, TypeError) as e:
             raise ConfigError(f"{path} is not a model card: {e}") from None
+
+
+def model_folder(name: Path) -> Path:
+    """The folder of a run, or of the shipped model of that name where there is no such folder."""
+    return name if name.exists() else shipped().get(str(name), name)
 
 
 def shipped() -> dict[str, Path]:

@@ -49,6 +49,7 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
         minutes=round(done["seconds"] / 60, 1),
         **origin(run),
         note=note,
+        loss=to_dict(experiment.loss),
     )
     folder, temporary = out / name, out / f".{name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -72,7 +73,7 @@ def in_words(card: Card) -> str:
         f"| score on {card.samples:,} test samples | |\n| --- | ---: |\n{scores}\n\n"
         f"Trained on {card.date} for {card.minutes:g} minutes, {card.steps_trained:,} steps "
         f"({card.hardware}, code {card.revision}):\n\n```\n{card.command}\npython -m setpredict.models "
-        f"runs/{card.name}\n```\n\n"
+        f"runs/{card.name}\n```\n\n`setpredict evaluate {card.name}` measures the scores again.\n\n"
         "Data: made by this project, or MNIST (`mnist`); see `card.json` for every setting of it. The weights are "
         "safetensors and hold no code. Made to be looked at on the page of `setpredict serve`, for no other use.\n"
     )

@@ -13,13 +13,14 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import track
 
-from setpredict.config import ConfigError, from_dict, to_dict
+from setpredict.config import ConfigError, LossConfig, from_dict, to_dict
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
 from setpredict.model import SetPredictor, load_weights
+from setpredict.models import Card
 from setpredict.modes import evaluating
-from setpredict.presets import Experiment, located, make_task
+from setpredict.presets import DataConfig, Experiment, located, make_task
 from setpredict.revision import hardware, revision
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.card import to_card
@@ -103,20 +104,29 @@ def evaluate_run(
     batch_size: int = 128,
     console: Console | None = None,
 ) -> list[Evaluation]:
-    """Measure the best model of a run on a whole split, each number of inner steps a row; the rows are saved too."""
-    experiment = read_experiment(folder)
-    if not (folder / "best" / "model.safetensors").is_file():
-        raise FileNotFoundError(f"{folder} has no validated model yet: {folder / 'best'} is missing")
+    """Measure the best model of a run on a whole split, each number of inner steps a row; the rows are saved too.
+
+    A shipped model is measured on the data of its card, and nothing is saved.
+    """
+    weights, finished = folder / "best", not (folder / "card.json").is_file()
+    if finished:
+        experiment = read_experiment(folder)
+    else:
+        card, weights = Card.read(folder), folder
+        data, loss = from_dict(DataConfig, card.data, "card.data"), from_dict(LossConfig, card.loss, "card.loss")
+        experiment = Experiment(data, loss=loss)
+    if not (weights / "model.safetensors").is_file():
+        raise FileNotFoundError(f"{folder} has no validated model yet: {weights} is missing")
     fabric = make_fabric(experiment.train)
     fabric.launch()
     console = console if console and fabric.is_global_zero else Console(quiet=True)
-    model = SetPredictor.from_pretrained(folder / "best", str(fabric.device), allow_own_code=True)
+    model = SetPredictor.from_pretrained(weights, str(fabric.device), allow_own_code=finished)
     if not isinstance(model.decoder, DSPN):
         steps = (None,)
     task, workers, rows = make_task(experiment.data), experiment.train.workers, []
     for count in track(steps, "evaluating", console=console, transient=True):
         rows.append(evaluate(fabric, model, task, experiment.loss, split, count, batch_size, workers))
-    if fabric.is_global_zero:
+    if fabric.is_global_zero and finished:
         text = json.dumps([asdict(r) for r in rows], indent=2, ensure_ascii=False)
         write_text(folder / f"evaluation-{split}.json", text + "\n")
     fabric.barrier()
