@@ -16,6 +16,7 @@ from setpredict.config import ConfigError, to_dict
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.report.pictures import save_validation_picture
+from setpredict.sets import Sets
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import RunLog, read_log
 from setpredict.training.run import Diverged, evaluate_run, read_experiment, train_run
@@ -195,6 +196,26 @@ def test_early_stopping(tiny, run_folder):
     tiny.train = replace(tiny.train, lr=0.0, ema=0.0, max_steps=100, val_every=2, patience=1)
     go(tiny, run_folder)
     assert content(run_folder)["step"] == 4  # best at 2, no better at 4
+
+
+def test_an_mlps_answer_becomes_the_guess_that_dspn_refines(tiny, run_folder):
+    tiny.data = replace(tiny.data, variable=True)
+    tiny.loss = replace(tiny.loss, masks="feature")
+    tiny.decoder = replace(tiny.decoder, kind="mlp", mask_bias=1.0)
+    go(tiny, run_folder)
+    one_shot = SetPredictor.from_pretrained(run_folder / "best")
+    tiny.decoder = replace(tiny.decoder, kind="dspn", initial="predicted")
+    tiny.train = replace(tiny.train, max_steps=0, ema=0.0)
+    other = run_folder.with_name("refined")
+    go(tiny, other, init_from=run_folder)
+    refined = SetPredictor.from_pretrained(other / "best")
+    points = Sets.from_list(torch.rand(3, 4, 2))
+    start = refined(points).step(0)
+    assert torch.equal(start.elements, one_shot.predict(points).elements)
+    assert torch.equal(start.mask, one_shot.predict(points).mask.clamp(0, 1))
+    tiny.decoder = replace(tiny.decoder, hidden=(9,))
+    with pytest.raises(ConfigError, match="cannot be the guess of this model"):
+        go(tiny, run_folder.with_name("other"), init_from=run_folder)
 
 
 def test_a_start_that_failed_can_be_made_again(tiny, run_folder):

@@ -17,7 +17,7 @@ from setpredict.config import ConfigError, LossConfig, from_dict, to_dict
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
-from setpredict.model import SetPredictor, load_weights
+from setpredict.model import SetPredictor
 from setpredict.models import Card
 from setpredict.modes import evaluating
 from setpredict.presets import DataConfig, Experiment, located, make_task
@@ -27,6 +27,7 @@ from setpredict.training.card import to_card
 from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
 from setpredict.training.devices import make_fabric
 from setpredict.training.evaluation import Evaluation, evaluate, make_meters
+from setpredict.training.init_from import init_from as begin_with
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import Step, TrainState, any_rank, fit, make_set_loss
@@ -81,7 +82,7 @@ def train_run(
     torch.manual_seed(experiment.train.seed)
     model = SetPredictor.from_config(experiment.model(task))
     if init_from is not None:
-        load_weights(model, Path(init_from) / "best" / "model.safetensors")
+        begin_with(model, Path(init_from))
     state = TrainState.fresh(fabric, model, experiment.train)
     if resume:
         load_checkpoint(folder / "last.ckpt", state)
