@@ -32,7 +32,7 @@ class TrainOptions:
     resume: Path | None = None
     """Go on with this run from its last checkpoint: setpredict train --resume runs/NAME."""
     init_from: Path | None = None
-    """Start from the best weights of this run."""
+    """Start from the best weights of this run; an mlp's answer can be the guess of --decoder.initial predicted."""
 
 
 def train(arguments: Sequence[str]) -> None:
