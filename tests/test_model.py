@@ -240,7 +240,7 @@ def test_impossible_combinations_are_refused():
 
 def test_predicting_leaves_every_layer_in_its_mode():
     model = SetPredictor.from_config(ModelConfig(3, 2, input=InputConfig("image", 64, depth=10, width=4))).train()
-    model.input_encoder.bn1.eval()  # frozen by its user
+    model.input_encoder.get_submodule("bn1").eval()  # frozen by its user
     before = [m.training for m in model.modules()]
     model.predict(torch.rand(2, 3, 64, 64))
     assert [m.training for m in model.modules()] == before
@@ -275,7 +275,7 @@ def test_the_step_size_recipe_changes_nothing():
     model = SetPredictor.from_config(ModelConfig(3, 2, input=InputConfig("image", 64, depth=10, width=4))).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}
     suggest_step_size(model, torch.rand(2, 3, 64, 64).numpy())
-    assert model.input_encoder.bn1.training
+    assert model.input_encoder.get_submodule("bn1").training
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
     one_shot = SetPredictor.from_config(ModelConfig(3, 2, decoder=DecoderConfig("mlp")))
     with pytest.raises(ValueError, match="a MLPDecoder takes no steps"):

@@ -14,9 +14,9 @@ def places(rows):
     n = rows.shape[1]
     room = np.empty((2, n), rows.dtype), np.empty((2, n), np.int32)
     buckets = np.empty(n, np.int32), np.empty(BUCKETS * n + 2, np.int32)
-    for row, found in zip(rows, result):
+    for r, row in enumerate(rows):
         sort_row(-row, *room, *buckets)
-        found[:] = room[1][0]
+        result[r] = room[1][0]
     return result
 
 

@@ -103,7 +103,7 @@ def test_the_command_on_a_card_builds_the_model_that_is_shipped(name: str):
     import tyro
 
     words = Card.read(shipped()[name]).command.split()[2:]
-    chosen, words = preset(words[0], words[2]), words[3:]  # setpredict train PRESET --method METHOD …
+    chosen, words = preset(words[0], words[2]), words[3:]  # pyright: ignore
     experiment = tyro.cli(TrainOptions, default=TrainOptions(chosen), args=words).experiment
     saved = SetPredictor.from_pretrained(shipped()[name]).config
     ours = experiment.model(read_card(shipped()[name] / "task.json"))
