@@ -78,7 +78,8 @@ def train_run(
     for split in ("train", "val", "test"):
         if not len(task.split(split)):
             raise ConfigError(f"the {split} split of {task.name} is empty; training needs samples in all three")
-    make_set_loss(experiment.loss, task), make_meters(task, experiment.loss)  # what does not fit is told before step 1
+    make_set_loss(experiment.loss, task)  # what does not fit is told before step 1
+    make_meters(task, experiment.loss)
     torch.manual_seed(experiment.train.seed)
     model = SetPredictor.from_config(experiment.model(task))
     if init_from is not None:
