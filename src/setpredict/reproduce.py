@@ -18,7 +18,7 @@ from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig, Experiment, Scale, located
 from setpredict.report.results import lay_out
 from setpredict.report.tables import terminal
-from setpredict.revision import origin
+from setpredict.revision import origin, revision
 from setpredict.studies import Row, configure, studies
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.log import read_log
@@ -44,6 +44,7 @@ def reproduce(
     Returns what the file in `results` then holds: every row that is done, those of earlier calls too.
     """
     console = console or Console()
+    revision()  # of the code that is loaded now, not of what lies there when the last row is done
     study = studies()[table]
     chosen = [study.row(name) for name in rows] or study.rows
     folder = out / f"{table}-{scale}"

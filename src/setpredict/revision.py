@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from setpredict import __version__
 
 
+@cache
 def revision() -> str:
-    """The git revision of this checkout, marked if it has uncommitted changes, or the version of the package."""
+    """The git revision of this checkout, marked if it has uncommitted changes, or the version of the package.
+
+    Of a process's first call, since what it has loaded does not change with the files.
+    """
     here = Path(__file__)
     try:
         _git(here, "ls-files", "--error-unmatch", here.name)  # else the repository around us is somebody else's
