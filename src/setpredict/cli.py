@@ -279,9 +279,7 @@ def serve(
     try:
         from setpredict.web.server import serve as start
     except ModuleNotFoundError as e:
-        raise ValueError(
-            f"the web page needs {e.name}: pip install -e '.[web]' in the checkout, or 'setpredict[web]'"
-        ) from None
+        raise ValueError(f"the web page needs {e.name}: pip install -e '.[web]' in the checkout") from None
 
     if not 0 <= port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, got {port}")
@@ -337,7 +335,7 @@ def run(arguments: Sequence[str]) -> int:
         print(__version__)
         return 0
     if "" not in sys.path:
-        sys.path.insert(0, "")  # an encoder of one's own (module:Class) may lie in the working directory
+        sys.path.append("")  # an encoder of one's own (module:Class) may lie in the working directory; it hides nothing
     if words[:2] == ["data", "check"]:
         words = ["data check", *words[2:]]
     try:

@@ -183,20 +183,12 @@ class TrainConfig:
 
     def check(self) -> None:
         """Refuse numbers that no training can have, before it writes anything."""
-        least = {"batch_size": 1, "accumulate": 1, "log_every": 1, "save_every": 1, "devices": 1, "threads": 1}
-        least |= {
-            "val_every": 1,
-            "patience": 1,
-            "epochs": 0,
-            "max_steps": 0,
-            "workers": 0,
-            "warmup_steps": 0,
-            "seed": 0,
-        }
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if value is not None and value < smallest:
-                raise ConfigError(f"--{name.replace('_', '-')} must be at least {smallest}, got {value}")
+        above = "batch_size accumulate log_every save_every val_every patience devices threads"
+        for smallest, names in ((0, "epochs max_steps workers warmup_steps seed"), (1, above)):
+            for name in names.split():
+                value = getattr(self, name)
+                if value is not None and value < smallest:
+                    raise ConfigError(f"--{name.replace('_', '-')} must be at least {smallest}, got {value}")
         if not 0 <= self.lr < float("inf"):
             raise ConfigError(f"--lr must be 0 or more, got {self.lr:g}")
         for name, value in (("max_minutes", self.max_minutes), ("clip_grad", self.clip_grad)):

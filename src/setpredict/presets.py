@@ -94,12 +94,10 @@ class Experiment:
 
 def located(experiment: Experiment) -> Experiment:
     """The same, with its data folder as a whole path: a run may be looked at from another working directory."""
-    folder = experiment.data.folder
-    return (
-        experiment
-        if folder is None
-        else replace(experiment, data=replace(experiment.data, folder=str(Path(folder).expanduser().absolute())))
-    )
+    if experiment.data.folder is None:
+        return experiment
+    folder = Path(experiment.data.folder).expanduser().absolute()
+    return replace(experiment, data=replace(experiment.data, folder=str(folder)))
 
 
 def make_task(data: DataConfig) -> SetTask:

@@ -79,7 +79,7 @@ PAPER = (
     Row("DSPN (all)", "dspn", {"loss.steps": "all"}),
     Row("iDSPN", "idspn", steps=(20, 40)),
 )
-SCENES = {  # rendered once for all rows: a scene takes twice the time of a training step on it
+SCENES = {  # rendered once for all rows, which then have all their time for training
     "data.folder": "runs/scenes",
     "data.train": 59_000,
     "data.val": 1_000,
