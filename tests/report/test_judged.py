@@ -79,3 +79,11 @@ def test_each_true_box_is_claimed_once_by_the_surest():
     predicted = Sets(boxes, torch.tensor([[0.6, 0.9, 0.8, 0.2]]))
     assert judge_boxes(predicted, target, 0) == [False, True, False, False]
     assert judge_boxes(predicted, Sets(boxes[:, :1], torch.zeros(1, 1).bool()), 0) == [False] * 4
+
+
+def test_a_box_of_another_kind_is_wrong():
+    box = [0.1, 0.1, 0.5, 0.5]
+    target = Sets.from_list([[[*box, 0.0, 1.0]]])
+    predicted = Sets(torch.tensor([[[*box, 0.9, 0.1], [*box, 0.2, 0.8]]]), torch.tensor([[0.9, 0.8]]))
+    assert judge_boxes(predicted, target, 0) == [True, False]
+    assert judge_boxes(predicted, target, 0, {"category": (4, 6)}) == [False, True]

@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from setpredict.data.task import Batch, SetTask
+from setpredict.metrics.candidates import NO_GROUPS, Groups
 from setpredict.report.judged import ObjectRow, columns, judge_boxes, judge_objects, true_objects
 from setpredict.report.palette import FAINT, INK, MASKS, RIGHT, WRONG
 from setpredict.sets import Sets
@@ -35,7 +36,8 @@ def draw_set(axes: Axes, task: SetTask, batch: Batch, sample: int, predicted: Se
     if in_words(task):
         draw_objects(axes, task, predicted, batch.target, sample)
     elif task.kind == "boxes":
-        draw_boxes(axes, batch.target if predicted is None else predicted, batch.target, sample, image)
+        shown = batch.target if predicted is None else predicted
+        draw_boxes(axes, shown, batch.target, sample, image, task.groups)
     elif task.kind == "vectors":
         draw_numbers(axes, batch.target if predicted is None else predicted, sample)
     else:
@@ -103,11 +105,13 @@ def draw_outline(axes: Axes, target: Sets, sample: int) -> None:
     axes.plot(closed[:, 0], closed[:, 1], color=FAINT, linewidth=0.8, zorder=0)
 
 
-def draw_boxes(axes: Axes, sets: Sets, target: Sets, sample: int, image: np.ndarray | None) -> None:
+def draw_boxes(
+    axes: Axes, sets: Sets, target: Sets, sample: int, image: np.ndarray | None, groups: Groups = NO_GROUPS
+) -> None:
     """Boxes on their image: right ones solid, wrong ones dashed, the fainter the smaller the mask."""
     elements, mask = _numpy(sets, sample)
     width, height = (image.shape[1], image.shape[0]) if image is not None else (1, 1)
-    right = judge_boxes(sets, target, sample)
+    right = judge_boxes(sets, target, sample, groups)
     if image is not None:
         axes.imshow(image, extent=(0, width, height, 0))
     for box, score, good in zip(elements[:, :4], mask, right):

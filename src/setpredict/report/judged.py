@@ -9,7 +9,8 @@ from torch import Tensor
 
 from setpredict.data.task import SetTask
 from setpredict.matching import PairCost, assign
-from setpredict.metrics import box_iou
+from setpredict.metrics import box_candidates
+from setpredict.metrics.candidates import NO_GROUPS, Groups
 from setpredict.sets import Sets
 
 OVERLAP = 0.5
@@ -83,21 +84,15 @@ def true_objects(task: SetTask, target: Sets, sample: int) -> list[ObjectRow]:
     return [ObjectRow(j, _cells(task, e, e), 1.0, j) for j, e in enumerate(elements)]
 
 
-def judge_boxes(predicted: Sets, target: Sets, sample: int) -> list[bool]:
-    """For each predicted box, surest first, whether it overlaps a true box that no surer one has claimed."""
-    boxes = predicted.elements[sample, :, :4].detach().float().cpu()
-    truth = target.elements[sample][target.mask[sample] > 0.5][:, :4].float().cpu()
+def judge_boxes(predicted: Sets, target: Sets, sample: int, groups: Groups = NO_GROUPS) -> list[bool]:
+    """For each predicted box, surest first: does it overlap a true one of its kind that no surer one has claimed?"""
+    boxes, truth = (sets.elements[[sample]].detach().float() for sets in (predicted, target))
+    found = box_candidates(boxes, truth, target.mask[[sample]] > 0.5, groups=groups)
     scores = predicted.mask[sample].detach().float().cpu()
-    right = [False] * len(boxes)
-    if len(truth) == 0:
-        return right
-    overlap = box_iou(boxes[None], truth[None])[0]  # (N, M)
-    taken: set[int] = set()
+    right, taken = [False] * len(scores), set()
     for i in scores.argsort(descending=True, stable=True).tolist():
-        if scores[i] <= 0.5:
-            break
-        best = int(overlap[i].argmax())
-        if float(overlap[i, best]) >= OVERLAP and best not in taken:
+        best = int(found.target[0, i])
+        if scores[i] > 0.5 and float(found.agreement[0, i]) >= OVERLAP and best not in taken:
             taken.add(best)
             right[i] = True
     return right

@@ -88,7 +88,7 @@ def _judged(served: Served, sets: Sets, target: Sets) -> list[dict[str, Any]]:
     if served.task.kind != "boxes":
         return []
     scores = sets.mask[0].clamp(0, 1).tolist()
-    right = judge_boxes(sets, target, 0)
+    right = judge_boxes(sets, target, 0, served.task.groups)
     return [
         {"element": i, "target": None, "right": good, "score": round(score, 4), "cells": []}
         for i, (good, score) in enumerate(zip(right, scores))
