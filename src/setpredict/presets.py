@@ -249,12 +249,11 @@ def _as_idspn(experiment: Experiment, scale: Scale) -> None:
         train = TrainConfig(batch_size=128, lr=1e-3, schedule="step", few_steps_until=0.5)
         experiment.train = replace(train, workers=experiment.train.workers)
         return
-    if (
-        experiment.data.name == "mnist"
-    ):  # hundreds of points: the paper's decoder, with momentum and one step's gradient
-        keep = DecoderConfig(hidden=experiment.decoder.hidden, steps=15, step_size=5.0, initial="fixed")
-        experiment.decoder = replace(keep, momentum=0.9, nesterov=True, backprop_steps=1)
-        experiment.train = replace(experiment.train, lr=1e-3)
+    if experiment.data.name == "mnist":  # the paper's decoder, with momentum and one step's gradient
+        keep = DecoderConfig(hidden=experiment.decoder.hidden, steps=12, step_size=12.5, initial="fixed")
+        experiment.decoder = replace(keep, momentum=0.5, nesterov=True, backprop_steps=1)
+        # without weight decay the representation's scale grows until the inner steps no longer converge
+        experiment.train = replace(experiment.train, lr=1e-3, optimizer="adamw", weight_decay=1.0)
         return
     hidden = experiment.encoder.hidden[:1]
     experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalise=False)

@@ -162,7 +162,7 @@ def studies() -> dict[str, Study]:
     kind = "clevr" if clevr else "scenes"
     scenes = {} if clevr else SCENES
     renders = {"data.folder": str(data_folder() / "clevr-renders")}
-    digits = tuple(replace(r, steps=(15, 30) if r.method == "idspn" else (10, 20)) for r in PAPER)
+    digits = tuple(replace(r, steps=(12, 24) if r.method == "idspn" else (10, 20)) for r in PAPER)
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
     tuned = {"loss.steps": "last", "train.lr": 0.003, "train.ema": 0.999}
     digits += (Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),)
