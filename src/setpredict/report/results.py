@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from setpredict.files import write_text
-from setpredict.report.palette import LINES, STYLES
 from setpredict.report.paper import TABLES
+from setpredict.report.results_figures import Entry, answers, curves, svg
 from setpredict.report.tables import heading, markdown, percent, published, summary
 from setpredict.studies import studies
 
-Entry = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
 INTRODUCTION = """# Results
 
@@ -34,10 +31,9 @@ def write_results(results: Path, page: Path, images: Path) -> list[Path]:
     """Write the page and its figures; returns what was written."""
     written = []
     for path in tables(results):
-        figure = curves(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
-        if figure is not None:
-            write_text(images / f"results-{path.stem}.svg", _svg(figure))
-            written.append(images / f"results-{path.stem}.svg")
+        figure = drawn(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
+        write_text(images / f"results-{path.stem}.svg", svg(figure))
+        written.append(images / f"results-{path.stem}.svg")
     write_text(page, text(results, page, images))
     return [page, *written]
 
@@ -74,9 +70,9 @@ def text(results: Path, page: Path, images: Path) -> str:
         if other is not None:
             parts.append(time_to(other))
         picture = images / f"results-{path.stem}.svg"
-        if picture.is_file() or curves(content, other) is not None:
-            shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
-            parts.append(f"![Validations against training time]({shown.as_posix()})\n")
+        shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
+        what = "Test scores of every answer" if study.groups else "Validations against training time"
+        parts.append(f"![{what}]({shown.as_posix()})\n")
         remarks = path.with_suffix(".md")
         if remarks.is_file():
             parts.append(remarks.read_text(encoding="utf-8").strip() + "\n")
@@ -106,14 +102,16 @@ def plain(results: Path, table: Path) -> Entry | None:
 
 def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
     """Name, heads and cells of every table: mean ± std over the seeds, the paper's numbers in brackets."""
-    groups = studies()[table].groups
-    if not groups:
+    if not studies()[table].groups:
         return [(table, *_table(table, {e["row"]: e["row"] for e in entries}, entries))]
-    found = [
-        (name, {k: v for k, v in group.items() if any(e["row"] == v for e in entries)})
-        for name, group in groups.items()
-    ]
-    return [(name, *_table(table, rows, entries)) for name, rows in found if len(rows) > 1]
+    return [(name, *_table(table, rows, entries)) for name, rows in answered(table, entries).items()]
+
+
+def answered(table: str, entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
+    """The questions of a study for which at least two answers can be compared, and the rows that have them."""
+    done = {e["row"] for e in entries}
+    found = {q: {k: v for k, v in g.items() if v in done} for q, g in studies()[table].groups.items()}
+    return {question: group for question, group in found.items() if len(group) > 1}
 
 
 def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
@@ -143,29 +141,14 @@ def metric_names(entries: Sequence[Entry]) -> list[str]:
     return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + sizes + ["steps_taken"] * stopped
 
 
-def curves(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
-    """Validations against training time, a line a run; None for tables of many small questions."""
-    entries = content["runs"]
-    if studies()[content["table"]].groups or not entries:
-        return None
-    names = [n for n in metric_names(entries) if n in entries[0]["curve"]]
-    name = names[len(names) // 2]
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.subplots()
-    lines = [*entries, *([other] if other else [])]
-    labels = list(dict.fromkeys(e["row"] for e in lines))
-    scale = 100 if percent(name) else 1000
-    for entry in lines:
-        i = labels.index(entry["row"])
-        style: dict[str, Any] = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
-        label = entry["row"] if entry is next(e for e in lines if e["row"] == entry["row"]) else None
-        axes.plot(entry["curve"]["minutes"], [scale * v for v in entry["curve"][name]], label=label, **style)
-    if not percent(name):
-        axes.set_yscale("log")
-    axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}{' in %' if percent(name) else ''}")
-    axes.grid(alpha=0.25, which="both")
-    axes.legend(fontsize=8)
-    return figure
+def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure:
+    """Training curves; for a study of many small questions their answers."""
+    entries, groups = content["runs"], answered(content["table"], content["runs"])
+    names = metric_names(entries)
+    if studies()[content["table"]].groups:
+        return answers(entries, groups, names[0])
+    names = [n for n in names if n in entries[0]["curve"]]
+    return curves([*entries, *([other] if other else [])], names[len(names) // 2])
 
 
 def time_to(other: Entry) -> str:
@@ -207,11 +190,3 @@ def origins(entries: Sequence[Entry]) -> str:
 def _mean(values: Any) -> float:
     found = list(values)
     return sum(found) / len(found)
-
-
-def _svg(figure: Figure) -> str:
-    """The same picture gives the same file."""
-    with rc_context({"svg.hashsalt": "setpredict", "svg.fonttype": "none"}):
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
