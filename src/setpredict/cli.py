@@ -112,7 +112,7 @@ def evaluate(
     console = Console()
     rows = evaluate_run(model_folder(run), steps or (None,), split, batch_size=batch_size, console=console)
     if _is_first_process():
-        console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split"))
+        console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split", console.width))
 
 
 def predict(

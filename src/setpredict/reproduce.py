@@ -69,7 +69,7 @@ def reproduce(
     content = collect(table, scale, folder)
     write_text(results / f"{table}-{scale}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
-        console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets"))
+        console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
     console.print(f"Written: {results / f'{table}-{scale}.json'}; setpredict results puts it into RESULTS.md.")
     return content
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
 from rich.table import Table
 
 from setpredict.training.evaluation import Evaluation
@@ -43,15 +44,34 @@ def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[st
     return heads, cells
 
 
-def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = "") -> Table:
-    """A table for the console; where that is narrow, heads are folded and numbers stay whole."""
-    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for i, head in enumerate(heads):
-        least = None if i == 0 else max((len(row[i]) for row in cells), default=0)
-        table.add_column(head, justify="left" if i == 0 else "right", min_width=least, overflow="fold")
-    for row in cells:
-        table.add_row(*row)
-    return table
+def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = "", width: int | None = None) -> Group:
+    """A table for a console of that width. Where it is too narrow, heads are folded between their words, and columns
+    that still find no place go on below, beside the first column again: nothing is cut."""
+    columns = [[head, *(row[i] for row in cells)] for i, head in enumerate(heads)]
+    folded = [max(map(len, [*head.split(), *texts])) for head, *texts in columns]
+    whole = [max(map(len, texts)) for texts in columns]
+    width = width or Console().width
+    blocks: list[list[int]] = [[0]]
+    for i in range(1, len(heads)):
+        if len(blocks[-1]) > 1 and _across(folded, [*blocks[-1], i]) > width:
+            blocks.append([0])
+        blocks[-1].append(i)
+    tables = []
+    for number, block in enumerate(blocks):
+        name = title if title and number == 0 else None
+        table = Table(title=name, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        widths = whole if _across(whole, block) <= width else folded
+        for i in block:
+            table.add_column(heads[i], justify="right" if i else "left", width=widths[i], overflow="fold")
+        for row in cells:
+            table.add_row(*(row[i] for i in block))
+        tables.append(table)
+    return Group(*tables)
+
+
+def _across(widths: Sequence[int], block: Sequence[int]) -> int:
+    """Characters that these columns take with what is between them."""
+    return 1 + sum(widths[i] + 2 for i in block)
 
 
 def markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
