@@ -114,6 +114,15 @@ def test_too_many_boxes_and_missing_images(root: Path):
         assert len(coco(path, size=8, val=0.0).train) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*are skipped")
+def test_each_max_size_has_its_own_images(root: Path, monkeypatch):
+    path = write(root)
+    for most in (None, 1):
+        coco(path, size=8, max_size=most)
+    monkeypatch.setattr("setpredict.data.image_cache._build", None)  # decoding an image again would fail
+    assert [len(coco(path, size=8, max_size=most, val=0.0).train) for most in (None, 1)] == [3, 2]
+
+
 def set_value(where: str, index: int, name: str, value):
     def change(made):
         made[where][index][name] = value

@@ -47,7 +47,7 @@ def coco(
         sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
     categories = sources["train"].categories
     one_hot = len(categories) > 1
-    stored = {name: (_images(name, source, size), source.rows(one_hot)) for name, source in sources.items()}
+    stored = {n: (_images(f"{n}-{max_size}", s, size), s.rows(one_hot)) for n, s in sources.items()}
     N = max(1, *(int(rows.sizes.max()) for _, rows in stored.values()))
     chosen, aside = set_aside(len(stored["train"][1]), val, seed)
     validation = StoredSplit(*stored["train"], aside, N)
