@@ -69,7 +69,7 @@ def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
 def test_times_to_a_goal_are_compared():
     assert [reached(e, 0.0003) for e in RUNS] == [None, 1.0, 2.0]
     assert "took 2.0 minutes" in time_to(PLAIN)
-    assert "plain way 9.0, 4.5 times as long" in time_to(PLAIN)
+    assert "plain way 9.0, 4.5 times as long, in 1,001 and 1,000 steps" in time_to(PLAIN)
     assert time_to(PLAIN | {"goal": 1e-9}) == ""
 
 

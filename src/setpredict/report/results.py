@@ -156,10 +156,11 @@ def time_to(other: Entry) -> str:
     ours, theirs = reached(other["ours"], other["goal"]), reached(other, other["goal"])
     if ours is None or theirs is None:
         return ""
+    steps = f"{other['ours']['steps_trained']:,} and {other['steps_trained']:,}"
     return (
         f"To a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} minutes and "
-        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long "
-        f"(`{other['command']}`).\n"
+        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long, in {steps} steps: "
+        f"both begin alike and rounding makes them part (`{other['command']}`).\n"
     )
 
 
