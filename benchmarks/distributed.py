@@ -30,7 +30,8 @@ def measure(case: str) -> dict[str, Any]:
     from setpredict.model import SetPredictor
     from setpredict.presets import make_task, preset
     from setpredict.training.devices import make_fabric
-    from setpredict.training.loop import TrainState, forward, make_set_loss
+    from setpredict.training.loop import TrainState, forward
+    from setpredict.training.set_loss import make_set_loss
 
     name, method, changes = CASES[case]
     experiment = preset(name, method, "small")

@@ -19,8 +19,9 @@ from setpredict.presets import make_task, preset
 from setpredict.training.devices import make_fabric
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
-from setpredict.training.loop import TrainState, fit, make_set_loss
+from setpredict.training.loop import TrainState, fit
 from setpredict.training.run import Run
+from setpredict.training.set_loss import make_set_loss
 
 RESULTS = Path(__file__).parent / "results" / "training_loop.json"
 CASES = {"polygons": 50, "mnist": 4}  # preset, steps of one round

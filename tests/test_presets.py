@@ -55,7 +55,8 @@ def synthetic(name: str) -> SetTask:
     groups = {"material": (3, 5)} if kind == "states" else {}
     names = {"material": ("rubber", "metal")} if groups else {}
     variable = name != "multisets"
-    return SetTask(name, input_kind, size, N, D, variable, kind, split, split, split, groups=groups, categories=names)
+    options = {"groups": groups, "categories": names, "auto_encodes": input_kind == "set"}
+    return SetTask(name, input_kind, size, N, D, variable, kind, split, split, split, **options)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -130,10 +131,11 @@ def test_an_empty_part_is_a_split_of_no_samples():
         make_task(DataConfig("multisets", val=-1))
 
 
-def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> DataConfig:
+def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...], same: bool = False) -> DataConfig:
     """Sets of the given sizes, going in and coming out, with two features both."""
     pairs = list(zip(inputs, outputs, strict=True))
     lines = [{"input": [[i, j] for j in range(n)], "set": [[j, i] for j in range(m)]} for i, (n, m) in enumerate(pairs)]
+    lines = [line | {"input": line["set"]} for line in lines] if same else lines
     (root / "train.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     (root / "val.jsonl").write_text(json.dumps(lines[0]))
     return DataConfig("folder", str(root))
@@ -147,16 +149,17 @@ def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...]) ->
         ((1, 3, 2), (2, 2, 2), False, 3),  # larger and of many sizes, outputs of one
         ((0, 2, 1), (2, 2, 2), False, 2),
         ((2, 2, 2), (3, 3, 3), False, 2),  # one size each, but not the same
-        ((2, 2, 2), (3, 1, 2), True, 3),
-        ((2, 1, 0), (3, 1, 2), True, 3),
-        ((3, 1, 2), (3, 1, 2), True, 3),
+        ((2, 1, 0), (3, 1, 2), False, 2),
+        ((3, 1, 2), (3, 1, 2), False, 3),  # the same sizes, but other sets
+        ((3, 1, 2), (3, 1, 2), True, 3),  # each is its own target
         ((2, 2, 2), (2, 2, 2), True, 2),
     ],
 )
 def test_input_sets_have_sizes_of_their_own(tmp_path, method, inputs, outputs, shared, room):
     experiment = preset("folder", method)
-    experiment.data = set_folder(tmp_path, inputs, outputs)
+    experiment.data = set_folder(tmp_path, inputs, outputs, same=shared)
     task = make_task(experiment.data)
+    assert task.auto_encodes == shared
     assert (task.max_input_size, task.input_variable) == (max(inputs), len(set(inputs)) > 1)
     (tmp_path / "card.json").write_text(json.dumps(to_card(task)))
     described = read_card(tmp_path / "card.json")

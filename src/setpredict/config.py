@@ -179,7 +179,7 @@ class TrainConfig:
     devices: int = 1
     """Processes on this machine; torchrun decides it itself."""
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
-    """Of the input encoder and the outer loss; the inner loop stays in float32."""
+    """Of the input encoder; the inner loop and the losses stay in float32."""
 
     def check(self) -> None:
         """Refuse numbers that no training can have, before it writes anything."""

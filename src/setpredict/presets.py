@@ -86,7 +86,7 @@ class Experiment:
             varies = varies or room > most if input.variable is None else input.variable
             # The output's encoder takes the input sets too if they fit in it, and it has masks where they are padded.
             fits = room <= task.max_size if task.variable else room == task.max_size and not varies
-            input.shared = input.shared and task.input_size == task.features and fits
+            input.shared = input.shared and task.auto_encodes and task.input_size == task.features and fits
             if not input.shared:
                 input.max_size, input.variable = room, varies
         return ModelConfig(task.max_size, task.features, task.variable, self.latent, input, self.encoder, self.decoder)

@@ -181,7 +181,7 @@ def test_missing_and_empty_files(tmp_path: Path, pictures: Path):
     ('{"features": ["a"]}', r"1 features are named \(a\), but elements have 2"),
     ('{"features": ["a", "a"]}', "features must have different names, got a, a"),
     ('{"features": "a"}', "features must be a list of names, got 'a'"),
-    ('{"kind": "boxes"}', "boxes need four numbers first"),
+    ('{"kind": "boxes"}', "boxes need four numbers, left, top"),
 ])  # fmt: skip
 def test_bad_settings(tmp_path: Path, settings: str, message: str):
     write(tmp_path, "train", [GOOD])
@@ -224,6 +224,9 @@ def test_a_kind_must_fit_the_columns(tmp_path: Path):
         (["red", 1], "points", "points need their numbers first, and categories behind them"),
         ([1, "red"], "polygons", "polygons need two numbers first: x, y"),
         ([1], "polygons", "polygons need two numbers first: x, y"),
+        ([1, 2, 3, 4, 5], "boxes", "boxes need four numbers, .* and only categories behind them"),
+        (["red", 1, 2], "states", "states need their numbers first, and only categories behind them"),
+        ([1, "red", 2], "states", "states need their numbers first, and only categories behind them"),
     ):
         write(tmp_path, "train", [{"input": [1], "set": [columns]}])
         (tmp_path / "task.json").write_text(json.dumps({"kind": kind}))

@@ -255,6 +255,13 @@ def test_autocast_keeps_the_inner_loop_in_float32():
     torch.testing.assert_close(from_half.elements, plain.elements, atol=0.05, rtol=0.05)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_in_half_precision_are_refused(dtype):
+    decoder = DSPN(DeepSetEncoder(features=2, latent=8, max_size=4), max_size=4, features=2).to(dtype)
+    with pytest.raises(ValueError, match=r"use torch.autocast"):
+        decoder(torch.zeros(1, 8, dtype=dtype))
+
+
 def test_a_start_that_gets_no_gradient_is_refused():
     for initial in ("learned", "predicted"):
         with pytest.raises(ValueError, match="gets no gradient: only the last 1 of 4 steps"):

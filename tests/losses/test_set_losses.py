@@ -122,6 +122,12 @@ def test_empty_targets(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_nothing_predicted_for_nothing_there(loss):
+    predicted, target = Sets(torch.zeros(2, 0, 1), torch.zeros(2, 0)), Sets(torch.zeros(2, 3, 1), torch.zeros(2, 3) > 0)
+    assert loss(predicted, target, masks="filter").tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_sets_of_one_element_and_equal_sets(loss):
     one = Sets.from_list([[[0.5, 0.5]]])
     assert loss(one, one).item() == 0

@@ -50,6 +50,14 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
         assert first["metrics"][name] == pytest.approx(value, rel=1e-4)  # weights differ in their last bits
 
 
+def test_two_processes_validate_the_same_model(tmp_path):
+    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(tmp_path), "image", "4"]
+    subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert len(first["buffers"]) > 10
+    assert all(map(torch.equal, first["buffers"], second["buffers"]))
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the ranks in Linux's /proc")
 def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
     small = ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]

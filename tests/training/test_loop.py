@@ -10,7 +10,9 @@ from lightning_fabric import Fabric
 from setpredict.config import TrainConfig
 from setpredict.model import SetPredictor
 from setpredict.presets import make_task
-from setpredict.training.loop import TrainState, fit
+from setpredict.sets import NotFinite
+from setpredict.training.devices import make_fabric
+from setpredict.training.loop import TrainState, fit, update
 from setpredict.training.optimiser import learning_rate, update_average
 
 
@@ -65,6 +67,25 @@ def test_a_step_that_was_given_up_leaves_no_gradient(tiny):
     for state in (clean, again):
         fit(Fabric(accelerator="cpu"), state, make_task(tiny.data), replace(tiny.train, max_steps=2), tiny.loss)
     assert torch.equal(weights(clean), weights(again))
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+@pytest.mark.filterwarnings("ignore:.*bfloat16.*", "ignore:.*16-mixed.*")
+def test_mixed_precision_leaves_sets_and_their_loss_exact(tiny, precision, monkeypatch):
+    seen = []
+    tiny.data = replace(tiny.data, variable=True)
+    tiny.loss = replace(tiny.loss, masks="feature")
+    train = replace(tiny.train, precision=precision, accelerator="cpu", max_steps=1)
+    fabric, task = make_fabric(train), make_task(tiny.data)
+    state = TrainState.fresh(fabric, SetPredictor.from_config(tiny.model(task)), train)
+    encode = state.model.encode
+    monkeypatch.setattr(state.model, "encode", lambda input: (seen.append(input.elements.dtype), encode(input))[1])
+    fit(fabric, state, task, train, tiny.loss, lambda _, step: seen.append(step.parts["loss"].dtype))
+    assert seen == [torch.float32] * 2
+    for p in state.model.parameters():  # a gradient that is not finite is noticed; on a CPU there is no scaler
+        p.grad = torch.full_like(p, float("nan"))
+    with pytest.raises(NotFinite, match="outer gradient"):
+        update(fabric, state, train, 0.0)
 
 
 def test_the_learning_rate_schedule():

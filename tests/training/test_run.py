@@ -239,6 +239,31 @@ def test_options_given_on_resuming_are_kept(tiny, run_folder):
     assert json.loads((run_folder / "origin.json").read_text()).keys() == {"revision", "hardware"}
 
 
+def test_optimiser_options_given_on_resuming_are_used(tiny, run_folder):
+    go(tiny, run_folder)
+    tiny.train = replace(tiny.train, max_steps=14, optimizer="adamw", weight_decay=0.5)
+    go(tiny, run_folder, resume=True)
+    group = content(run_folder)["optimiser"]["param_groups"][0]
+    assert (group["weight_decay"], group["decoupled_weight_decay"]) == (0.5, True)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_scores_by_another_loss_are_not_compared(tiny, run_folder, changed):
+    go(tiny, run_folder)
+    torch.save(content(run_folder) | {"best": (1e-9, 1e-9)}, run_folder / "last.ckpt")  # no score beats that
+    tiny.train.max_steps = 15
+    tiny.loss = replace(tiny.loss, cost="squared" if changed else "huber")
+    go(tiny, run_folder, resume=True)
+    chosen = json.loads((run_folder / "best" / "validation.json").read_text())["step"]
+    assert (chosen == 15) == changed
+
+
+def test_a_run_that_goes_on_has_weights_already(tiny, run_folder):
+    go(tiny, run_folder)
+    with pytest.raises(ConfigError, match="leave --init-from out"):
+        go(tiny, run_folder, resume=True, init_from=run_folder)
+
+
 def test_an_empty_split_is_named_before_anything_is_written(tiny, run_folder):
     tiny.data = replace(tiny.data, val=0)
     with pytest.raises(ValueError, match="val"):

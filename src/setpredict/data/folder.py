@@ -84,6 +84,7 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
         input_scale=scale,
         max_input_size=largest,
         input_variable=len(given) > 1 if given else None,
+        auto_encodes=train.input_kind == "set" and all(r.inputs == r.sets for r in sources.values()),
     )
 
 
@@ -125,8 +126,10 @@ def _kind(train: Records) -> Kind:
 
 def _check_kind(path: Path, kind: Kind, columns: list[bool]) -> None:
     """A kind that task.json names must fit the elements' columns (for each: is it a category?)."""
-    if kind == "boxes" and columns[:4] != [False] * 4:
-        raise ValueError(f"{path}: boxes need four numbers first: left, top, right, bottom")
+    if kind == "boxes" and (columns[:4] != [False] * 4 or not all(columns[4:])):
+        raise ValueError(f"{path}: boxes need four numbers, left, top, right, bottom, and only categories behind them")
+    if kind == "states" and (columns[0] or columns != sorted(columns)):
+        raise ValueError(f"{path}: states need their numbers first, and only categories behind them")
     if kind == "polygons" and columns[:2] != [False] * 2:
         raise ValueError(f"{path}: polygons need two numbers first: x, y")
     if kind == "points" and columns[0]:

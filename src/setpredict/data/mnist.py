@@ -67,6 +67,7 @@ def mnist(
         train=split("train", "train", chosen),
         val=split("val", "train", aside),
         test=split("test", "test", np.arange(len(points["test"][1]) - 1)),
+        auto_encodes=True,
     )
 
 

@@ -55,6 +55,7 @@ def multisets(
         train=split("train", train),
         val=split("val", val),
         test=split("test", test),
+        auto_encodes=True,
     )
 
 

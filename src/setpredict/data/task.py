@@ -96,6 +96,8 @@ class SetTask:
     """Sets as inputs: the most elements they have (0: N, as the output)."""
     input_variable: bool | None = None
     """Sets as inputs: whether they differ in size (None: as the output)."""
+    auto_encodes: bool = False
+    """Sets as inputs: whether each is its own target. Only then may one encoder serve both ends."""
 
     def __post_init__(self) -> None:
         if not self.feature_names:

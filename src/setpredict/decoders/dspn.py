@@ -15,6 +15,7 @@ from setpredict.decoders.initial import Initial, PredictedSet, RandomSet, Shared
 from setpredict.decoders.objective import ReprLoss, ReprObjective, representation_loss
 from setpredict.sets import NotFinite, Prediction, Sets
 
+HALF = (torch.float16, torch.bfloat16)
 MaskKind = Literal["clamp", "sigmoid", "free", "none"]
 """clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
 none: sets of fixed size."""
@@ -116,6 +117,8 @@ class DSPN(nn.Module):
         self._refuse_untrained_start(steps)
         with _as_loop(self.encoder), torch.autocast(z.device.type, enabled=False):
             z = _full_precision(z)  # the inner gradients are tiny: half precision would lose them
+            if any(p.dtype in HALF for p in self.encoder.parameters()):
+                raise ValueError("weights must be float32 or float64 here; for half precision use torch.autocast")
             state = self.initial(z, keys) if start is None else self._state_of(start, z)
             way = descend(
                 self._objective(state, z),
@@ -231,4 +234,4 @@ def _full_precision(z: Tensor) -> Tensor:
     if not bool(torch.isfinite(z).all()):
         b, i = torch.nonzero(~torch.isfinite(z))[0].tolist()
         raise NotFinite(f"the vector to decode of sample {b} is {z[b, i].item()} at position {i}")
-    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+    return z.float() if z.dtype in HALF else z

@@ -42,7 +42,7 @@ def hungarian_loss(
         to_a = assign(cost.matrix(a, b), keep_a, keep_b)  # (B, M), −1 where absent
     matched = take(a, to_a.clamp(min=0)) if a.shape[1] else b
     loss = mean_present(cost.paired(matched, b), keep_b)
-    if masks == "filter" and mask_weight and predicted.mask.dtype != torch.bool:
+    if masks == "filter" and mask_weight and a.shape[1] and predicted.mask.dtype != torch.bool:
         serves = torch.zeros_like(predicted.mask)
         serves.scatter_add_(1, to_a.clamp(min=0), (to_a >= 0).to(serves.dtype))
         loss = loss + mask_weight * PairCost(cost.kind).paired(predicted.mask, serves)

@@ -163,7 +163,7 @@ def _detections(
         raise ValueError(f"index must hold a number from 0 for each of the {images} images, got {index.tolist()}")
     image = index.cpu()[:, None].expand(images, N)
     element = torch.arange(N).expand(images, N)
-    scores = predicted.mask.double().clamp(0, 1)
+    scores = predicted.mask.detach().cpu().double().clamp(0, 1)  # not every device has float64
     return as_rows(device, image, element, candidates.target, candidates.agreement, scores)
 
 

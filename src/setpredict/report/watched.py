@@ -63,7 +63,7 @@ class TrainedRun:
 
     @torch.no_grad()
     def watch_batch(self, batch: Batch, steps: int | None = None) -> Watched:
-        from setpredict.training.loop import make_set_loss
+        from setpredict.training.set_loss import make_set_loss
 
         prediction = self.model(batch.input, steps=steps)
         set_loss = make_set_loss(self.experiment.loss, self.task)

@@ -24,6 +24,8 @@ def save_checkpoint(path: Path, state: TrainState) -> None:
     content["optimiser"] = state.optimiser.state_dict()
     content["average"] = None if state.average is None else state.average.state_dict()
     content["random"] = torch.get_rng_state()
+    content["cuda_random"] = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    content["precision"] = state.precision.state_dict()
     try:
         with atomic(path) as temporary:
             torch.save(content, temporary)
@@ -49,12 +51,19 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
     if (content["average"] is None) != (state.average is None):
         raise ConfigError(f"{path} was written with another setting of --ema")
     state.model.load_state_dict(content["model"])
+    options = [{k: v for k, v in g.items() if k != "params"} for g in state.optimiser.param_groups]
     state.optimiser.load_state_dict(content["optimiser"])
+    for group, configured in zip(state.optimiser.param_groups, options):
+        group.update(configured)  # which may have changed since
     if state.average is not None:
         state.average.load_state_dict(content["average"])
     for name in COUNTS:
         setattr(state, name, content[name])
     torch.set_rng_state(content["random"])
+    if content.get("cuda_random") is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(content["cuda_random"])
+    if content.get("precision"):
+        state.precision.load_state_dict(content["precision"])
 
 
 def _must_fit(path: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> None:

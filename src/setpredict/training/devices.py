@@ -22,9 +22,12 @@ def make_fabric(train: TrainConfig) -> Fabric:
         accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
     strategy = "ddp" if devices * nodes > 1 else "auto"
     try:
-        return Fabric(
+        fabric = Fabric(
             accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
         )
     except (RuntimeError, ImportError, ValueError) as e:
         reason = (str(e).splitlines() or [type(e).__name__])[0]
         raise ConfigError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e
+    # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
+    fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]
+    return fabric

@@ -21,6 +21,7 @@ from setpredict.metrics import (
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
 from setpredict.model import SetPredictor
 from setpredict.modes import evaluating
+from setpredict.training.set_loss import make_set_loss
 
 
 @dataclass
@@ -55,10 +56,10 @@ def evaluate(
     seen, seconds = 0, 0.0
     for batch in task.loader(split, batch_size, workers=workers, rank=fabric.global_rank, world_size=fabric.world_size):
         batch = batch.to(fabric.device)
-        began = time.perf_counter()
+        began = _now(fabric)
         with evaluating(model):
             prediction = model(batch.input, steps=steps)
-        seconds += time.perf_counter() - began
+        seconds += _now(fabric) - began
         seen += len(batch)
         for meter in meters.values():
             if isinstance(meter, MeanMetric):
@@ -73,9 +74,16 @@ def evaluate(
     return Evaluation(split, taken, len(task.split(split)), metrics, 1000 * seconds / max(seen, 1), score)
 
 
+def _now(fabric: Fabric) -> float:
+    """The time when all that was asked of the device is done."""
+    if fabric.device.type == "cuda":
+        torch.cuda.synchronize(fabric.device)
+    return time.perf_counter()
+
+
 def make_meters(task: SetTask, loss: LossConfig) -> dict[str, Metric]:
     """The set distance that training minimises, and what the data set's kind calls for."""
-    meters: dict[str, Metric] = {loss.set: SetDistance(loss.set, cost=loss.cost, masks=loss.masks)}
+    meters: dict[str, Metric] = {loss.set: SetDistance(make_set_loss(loss, task))}
     if task.kind == "boxes":
         meters["AP"] = BoxAveragePrecision(groups=task.groups)
     elif task.kind == "states":

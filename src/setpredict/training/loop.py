@@ -10,17 +10,18 @@ from functools import partial
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import Precision
 from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor
 
-from setpredict.config import ConfigError, LossConfig, TrainConfig
+from setpredict.config import LossConfig, TrainConfig
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN
-from setpredict.losses import SetLoss, chamfer_loss, hungarian_loss, outer_loss
-from setpredict.matching import PairCost
+from setpredict.losses import SetLoss, outer_loss
 from setpredict.model import SetPredictor
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.optimiser import learning_rate, make_optimiser, update_average
+from setpredict.training.set_loss import make_set_loss
 
 
 @dataclass
@@ -40,12 +41,15 @@ class TrainState:
     rollbacks: int = 0
     module: _FabricModule = field(init=False)
     """The model as Fabric wraps it, for forward passes in training."""
+    precision: Precision = field(init=False)
+    """Fabric's, which has a scaler of gradients if they are in float16."""
 
     @classmethod
     def fresh(cls, fabric: Fabric, model: SetPredictor, config: TrainConfig) -> TrainState:
         average = copy.deepcopy(model).requires_grad_(False) if config.ema else None
         state = cls(model, make_optimiser(model, config), average)
         state.module, state.optimiser = fabric.setup(model, state.optimiser)
+        state.precision = fabric.strategy.precision
         if average is not None:
             fabric.to_device(average)
         return state
@@ -146,7 +150,8 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
         norm = fabric.clip_gradients(state.module, state.optimiser, **limit)
     else:
         norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
-    scaled = train.precision == "16-mixed"  # there, overflow is normal: the scaler skips the step and tries smaller
+    # With a scaler overflow is normal: it skips the step and tries a smaller scale.
+    scaled = getattr(state.precision, "scaler", None) is not None
     if not scaled and not bool(torch.isfinite(torch.as_tensor(norm))):
         state.optimiser.zero_grad()
         raise NotFinite(f"the norm of the outer gradient is {float(torch.as_tensor(norm))}")
@@ -155,6 +160,15 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
     state.step += 1
     if state.average is not None:
         update_average(state.average, state.model, train.ema, state.step)
+
+
+def share_buffers(fabric: Fabric, state: TrainState) -> None:
+    """The first process's batch-norm statistics for all: each has updated them with its own batches."""
+    if fabric.world_size == 1:
+        return
+    for model in (state.model, state.average):
+        for buffer in model.buffers() if model is not None else ():
+            torch.distributed.broadcast(buffer, src=0)
 
 
 def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches: int) -> float:
@@ -176,16 +190,3 @@ def any_rank(fabric: Fabric, flag: bool) -> bool:
         return flag
     total = fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum")
     return bool(torch.as_tensor(total) > 0)
-
-
-def make_set_loss(loss: LossConfig, task: SetTask) -> SetLoss:
-    """The set loss that a configuration names, with the data set's one-hot groups if they are scored as such."""
-    if loss.set == "chamfer" and loss.masks == "filter" and task.variable:
-        raise ConfigError(
-            "loss.masks 'filter' with the chamfer loss trains no masks, and sets here differ in size; "
-            "use loss.masks 'feature'"
-        )
-    cost = PairCost(loss.cost, groups=task.groups if loss.cross_entropy else None)
-    if loss.set == "chamfer":
-        return partial(chamfer_loss, cost=cost, masks=loss.masks)
-    return partial(hungarian_loss, cost=cost, masks=loss.masks, mask_weight=loss.mask_weight)

@@ -30,7 +30,8 @@ from setpredict.training.evaluation import Evaluation, evaluate, make_meters
 from setpredict.training.init_from import init_from as begin_with
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
-from setpredict.training.loop import Step, TrainState, any_rank, fit, make_set_loss
+from setpredict.training.loop import Step, TrainState, any_rank, fit, share_buffers
+from setpredict.training.set_loss import make_set_loss
 
 MOST_ROLLBACKS = 3
 Draw = Callable[[SetTask, Batch, Prediction, Path], object]
@@ -64,13 +65,15 @@ def train_run(
 
     `draw(task, batch, prediction, path)` makes the picture that is left behind after each validation.
     """
+    if resume and init_from is not None:
+        raise ConfigError("--resume goes on with the run's own weights: leave --init-from out")
     experiment.train.check()
     fabric = make_fabric(experiment.train)
     console = console or Console()
     _refuse_folder(folder, resume)
     experiment = located(experiment)
-    if resume:
-        _refuse_other_model(experiment, located(read_experiment(folder)), folder)
+    before = located(read_experiment(folder)) if resume else experiment
+    _refuse_other_model(experiment, before, folder)
     fabric.launch()
     if fabric.global_rank > 0:
         console = Console(quiet=True)
@@ -87,6 +90,8 @@ def train_run(
     state = TrainState.fresh(fabric, model, experiment.train)
     if resume:
         load_checkpoint(folder / "last.ckpt", state)
+        if experiment.loss != before.loss:  # scores by another loss do not compare
+            state.best, state.stale = (float("inf"),), 0
         (folder / "done.json").unlink(missing_ok=True)
     if fabric.is_global_zero:
         if not resume:
@@ -249,6 +254,7 @@ class Run:
     def validate(self) -> None:
         """Measure on the validation split; keep the weights if they are the best so far."""
         state, train = self.state, self.experiment.train
+        share_buffers(self.fabric, state)
         seen = evaluate(self.fabric, state.best_weights, self.task, self.experiment.loss, "val", workers=train.workers)
         self.last, self.validated_at = seen, state.step
         better = tuple(seen.score) < tuple(state.best)

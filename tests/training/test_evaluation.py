@@ -1,0 +1,45 @@
+"""Validation measures what training minimises."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from setpredict.config import ConfigError, LossConfig
+from setpredict.presets import DataConfig, make_task
+from setpredict.sets import Sets
+from setpredict.training.evaluation import make_meters
+from setpredict.training.set_loss import make_set_loss
+
+
+@pytest.fixture
+def animals(tmp_path: Path):
+    """Elements with two numbers and one of two categories."""
+    lines = [{"input": [i], "set": [[i, j, "cat" if j % 2 else "dog"] for j in range(1 + i % 3)]} for i in range(6)]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "val.jsonl").write_text(json.dumps(lines[2]))
+    return make_task(DataConfig("folder", str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LossConfig("hungarian", cross_entropy=True),
+        LossConfig("chamfer", cross_entropy=True),
+        LossConfig("hungarian", masks="filter", mask_weight=7.0),
+    ],
+)
+def test_the_distance_is_the_loss(animals, loss):
+    target = animals.train.batch(np.arange(6), 0).target
+    torch.manual_seed(0)
+    predicted = Sets(torch.rand(6, animals.max_size, animals.features), torch.rand(6, animals.max_size))
+    meter = make_meters(animals, loss)[loss.set]
+    meter.update(predicted, target, torch.arange(6))
+    assert float(meter.compute()) == pytest.approx(float(make_set_loss(loss, animals)(predicted, target).mean()))
+
+
+def test_cross_entropy_needs_categories():
+    with pytest.raises(ConfigError, match=r"loss.cross_entropy is for categories, and the elements of multisets"):
+        make_set_loss(LossConfig(cross_entropy=True), make_task(DataConfig("multisets", train=8, val=8, test=8)))
