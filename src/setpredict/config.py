@@ -34,7 +34,7 @@ class InputConfig:
     max_size: int = 0
     """Sets: room for so many input elements (0: as many as the data or the output has)."""
     shared: bool = True
-    """Sets: encode the input with the decoder's own set encoder, as the paper's auto-encoder does."""
+    """Sets that are their own target: encode them with the decoder's own set encoder, as the paper does."""
     variable: bool | None = None
     """Sets: whether input sets differ in size (None: as the data or the output)."""
 
