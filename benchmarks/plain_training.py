@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    began_with = revision()
     study = studies()["mnist"]
     experiment = configure(study, study.row(ROW), "small", 0, minutes=given.minutes, threads=given.threads)
     experiment.data.val = given.val
@@ -122,7 +123,7 @@ def main() -> None:
     options = " ".join(f"--{k} {v}" for k, v in vars(given).items() if k != "out")
     command = f"python -m benchmarks.plain_training {options}"
     content = {"row": f"{ROW}, plain implementation", "compares": ROW, "command": command, "goal": given.until}
-    content |= curves["plain"].found() | {"ours": curves["ours"].found(), "machine": describe(), "revision": revision()}
+    content |= curves["plain"].found() | {"ours": curves["ours"].found(), "machine": describe(), "revision": began_with}
     write_text(given.out, json.dumps(content, indent=1) + "\n")
 
 
