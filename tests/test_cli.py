@@ -49,8 +49,11 @@ def test_help_names_every_command_and_needs_no_torch():
         (["train", "multisets", "--scale"], "--scale needs a value"),
         (["train", "--resume", "nowhere"], "nowhere is not a run: there is no config.json in it"),
         (["train", "mnist", "--resume", "nowhere"], "leave them out"),
-        (["evaluate", "nowhere"], "nowhere is not a run"),
-        (["predict", "nowhere", "[1]"], "nowhere is not a run"),
+        (["evaluate", "nowhere"], "there is no run nowhere; shipped models are digits-dspn"),
+        (["predict", "points-idpsn", "[1]"], "there is no run points-idpsn; shipped models are digits-dspn"),
+        (["predict", "points-idspn", "[]", "--threshold", "nan"], "--threshold must be below 1, the largest mask, got"),
+        (["plot", "points-idspn"], "points-idspn is a shipped model; this needs the folder of a run"),
+        (["report", "points-idspn"], "points-idspn is a shipped model; this needs the folder of a run"),
         (["demo", "--seconds", "0"], "--seconds must be above 0"),
         (["reproduce", "mnist", "--runs", "0"], "--runs must be at least 1"),
         (["train", "folder"], "--data.folder is needed"),
@@ -157,7 +160,7 @@ def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
         ("no.json", "no file no.json"),
         ("[[1e999, 0]]", "not finite"),
         ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "takes sets of up to 4 elements, got one of 5"),
-        ("[[0,0]]", "one fixed size"),
+        ("[[0,0]]", "takes sets of exactly 4 elements, got one of 1"),
     ):
         assert cli("predict", tmp_path / "run", given) == 2
         assert message in capsys.readouterr().err

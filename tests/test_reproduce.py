@@ -48,6 +48,23 @@ def test_options_of_a_row_are_checked():
         studies()["mnist"].row("GAN")
 
 
+def test_rows_of_an_earlier_file_stay(tmp_path):
+    """A clone has the files of results, and no runs."""
+    names = [row.name for row in studies()["mnist"].rows]
+    old = [{"row": row, "seed": seed, "from": "file"} for row in (names[1], names[0], "gone") for seed in (0, 1)]
+    (tmp_path / "mnist-small.json").write_text(json.dumps({"runs": old}))
+    run = tmp_path / "runs" / "any"
+    run.mkdir(parents=True)
+    (run / "record.json").write_text(json.dumps({"row": names[0], "seed": 1, "from": "run"}))
+    found = module.collect("mnist", "small", tmp_path / "runs", tmp_path / "mnist-small.json")["runs"]
+    assert [(e["row"], e["seed"], e["from"]) for e in found] == [
+        (names[0], 0, "file"),
+        (names[0], 1, "run"),
+        (names[1], 0, "file"),
+        (names[1], 1, "file"),
+    ]
+
+
 @pytest.mark.slow
 def test_mnist_at_small_scale_interrupted_and_continued(real_data, tmp_path, monkeypatch):
     options = {"out": tmp_path / "runs", "results": tmp_path / "results", "max_steps": 3}

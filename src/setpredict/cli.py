@@ -93,7 +93,7 @@ def evaluate(
     split: Literal["test", "val", "train"] = "test",
     batch_size: int = 128,
 ) -> None:
-    """Measure a run on a whole split: Chamfer for points, average precision for boxes and objects.
+    """Measure a run on a whole split: the set distance of its training, average precision for boxes and objects.
 
     Args:
         run: The run's folder, or the name of a shipped model such as points-idspn.
@@ -138,6 +138,8 @@ def predict(
 
     if not inputs:
         raise ValueError("predict needs at least one input")
+    if not threshold < 1:
+        raise ValueError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
     for answer in predict_files(model_folder(run), inputs, steps, threshold):
         words = answer.pop("words")
         if json:
@@ -214,7 +216,8 @@ def check(path: Positional[Path]) -> None:
     """Look at a data set of your own: counts, sizes, ranges, and a sheet of examples.
 
     Args:
-        path: A folder with train.jsonl and val.jsonl, a COCO annotation file or folder, CLEVR's or MNIST's folder.
+        path: A folder with train.jsonl (and val.jsonl, test.jsonl), a COCO annotation file or folder, CLEVR's or
+            MNIST's folder.
     """
     from setpredict.data.check import check as look
 

@@ -194,6 +194,11 @@ class TrainConfig:
         for name, value in (("max_minutes", self.max_minutes), ("clip_grad", self.clip_grad)):
             if value is not None and not value > 0:
                 raise ConfigError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
+        for name, values in (("few_steps_until", [self.few_steps_until]), ("decay_at", self.decay_at)):
+            if not all(0 <= value <= 1 for value in values):
+                raise ConfigError(f"--{name.replace('_', '-')} must be from 0 to 1, got {' '.join(map(str, values))}")
+        if not 0 <= self.weight_decay < float("inf"):
+            raise ConfigError(f"--weight-decay must be 0 or more, got {self.weight_decay:g}")
         if not 0 <= self.ema < 1:
             raise ConfigError(f"--ema must be from 0 to below 1, got {self.ema:g}")
 

@@ -57,7 +57,7 @@ def contenders() -> list[Contender]:
 def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> list[Contender]:
     """Train, compare and draw; the answers are printed and written to `out`."""
     torch.set_num_threads(1)  # such small models gain nothing from more, and lose much where cores are busy
-    task = multisets() if what == "points" else polygons()
+    task = multisets(seed=seed) if what == "points" else polygons(seed=seed)
     began = time.perf_counter()
     models = contenders()
     console.print(_introduction(what, seconds))

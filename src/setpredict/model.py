@@ -69,7 +69,8 @@ class SetPredictor(nn.Module):
             self.input_encoder.mask_role == "none"
         )
         if fixed and not bool(input.sizes.eq(input.elements.shape[1]).all()):
-            raise ValueError("this model takes sets of one fixed size, but some of the input sets are padded")
+            room, least = input.elements.shape[1], int(input.sizes.min())
+            raise ValueError(f"this model takes sets of exactly {room} elements, got one of {least}")
         return self.input_encoder(input.elements, None if fixed else input.mask)
 
     @torch.no_grad()

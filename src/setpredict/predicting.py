@@ -91,7 +91,9 @@ def _numbers(text: str) -> np.ndarray:
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {text}") from None
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError) as e:
-        raise ValueError(f"{_short(text)} is neither a .npy or .json file nor JSON numbers: {e}") from None
+        raise ValueError(
+            f"{_short(text)} is neither a .npy or .json file nor JSON numbers in equal rows: {e}"
+        ) from None
 
 
 def _short(text: str) -> str:

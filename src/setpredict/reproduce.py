@@ -66,23 +66,23 @@ def reproduce(
                 seen = evaluate_run(run, counts, console=console)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 write_text(run / "record.json", json.dumps(record(row, seed, run, seen, command, before)))
-    content = collect(table, scale, folder)
-    write_text(results / f"{table}-{scale}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    path = results / f"{table}-{scale}.json"
+    content = collect(table, scale, folder, path)
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
-    console.print(f"Written: {results / f'{table}-{scale}.json'}; setpredict results puts it into RESULTS.md.")
+    console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
     return content
 
 
-def collect(table: str, scale: Scale, folder: Path) -> dict[str, Any]:
-    """All that is done of a table, in the table's order."""
-    found = []
-    for row in studies()[table].rows:
-        for path in sorted(folder.glob(f"{row.slug}-*/record.json")):
-            entry = json.loads(path.read_text(encoding="utf-8"))
-            if entry["row"] == row.name:
-                found.append(entry)
-    return {"table": table, "scale": scale, "runs": found}
+def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, Any]:
+    """All that is done of a table, in the table's order: runs in the folder, and what the file from before has else."""
+    entries = json.loads(before.read_text(encoding="utf-8"))["runs"] if before.is_file() else []
+    entries += [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/record.json")]
+    newest = {(entry["row"], entry["seed"]): entry for entry in entries}
+    order = [row.name for row in studies()[table].rows]
+    found = sorted((k for k in newest if k[0] in order), key=lambda k: (order.index(k[0]), k[1]))
+    return {"table": table, "scale": scale, "runs": [newest[k] for k in found]}
 
 
 def finish(experiment: Experiment, folder: Path, console: Console, before: Path | None = None) -> bool:

@@ -98,6 +98,8 @@ def test_one_category_needs_no_one_hot_and_a_test_file_is_the_test_split(root: P
     task = coco(write(root, one), test, size=8, val=0.34, test_images=root / "train2017")
     assert (task.features, task.groups) == (4, {})
     assert (len(task.train), len(task.val), len(task.test)) == (2, 1, 1)
+    beside = coco(root / "annotations" / "instances_train2017.json", size=8, test_images=root / "train2017")
+    assert len(beside.test) == 1  # the file by itself has its neighbour as well
     with pytest.raises(ValueError, match="its categories are not those of the training file"):
         coco(write(root), test, size=8, test_images=root / "train2017")
 

@@ -316,6 +316,12 @@ def test_bad_vectors_are_named():
 def test_bad_options_are_named():
     with pytest.raises(ValueError, match="nesterov=True needs a momentum"):
         make(nesterov=True)
+    with pytest.raises(ValueError, match="momentum must be from 0 to below 1, got 2"):
+        make(momentum=2.0)
+    with pytest.raises(ValueError, match="step_size must be above 0, got nan"):
+        make(step_size=float("nan"))
+    with pytest.raises(ValueError, match="hidden layers need at least 1 unit, got 8 0"):
+        DeepSetEncoder(features=2, latent=8, max_size=5, hidden=(8, 0))
     with pytest.raises(ValueError, match=r"start must have elements of shape \(3, 5, 2\), got \(3, 4, 2\)"):
         make()(vectors(), start=Sets(torch.zeros(3, 4, 2), torch.zeros(3, 4)))
 

@@ -40,6 +40,11 @@ def test_the_distance_is_the_loss(animals, loss):
     assert float(meter.compute()) == pytest.approx(float(make_set_loss(loss, animals)(predicted, target).mean()))
 
 
+def test_weights_below_zero_are_refused(animals):
+    with pytest.raises(ConfigError, match=r"loss.repr_weight must be 0 or more, got -1"):
+        make_set_loss(LossConfig(repr_weight=-1.0), animals)
+
+
 def test_cross_entropy_needs_categories():
     with pytest.raises(ConfigError, match=r"loss.cross_entropy is for categories, and the elements of multisets"):
         make_set_loss(LossConfig(cross_entropy=True), make_task(DataConfig("multisets", train=8, val=8, test=8)))

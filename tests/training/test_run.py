@@ -292,10 +292,12 @@ def test_what_is_no_checkpoint_is_named(tiny, run_folder, written, message):
         go(tiny, run_folder, resume=True)
 
 
-@pytest.mark.parametrize("change", [{"accumulate": 0}, {"seed": -1}, {"workers": -1}, {"lr": -1.0}, {"ema": 1.0}])
+@pytest.mark.parametrize(
+    "change", [{"accumulate": 0}, {"seed": -1}, {"workers": -1}, {"lr": -1.0}, {"ema": 1.0}, {"decay_at": (5.0,)}]
+)
 def test_numbers_that_no_training_can_have(tiny, run_folder, change):
     tiny.train = replace(tiny.train, **change)
-    with pytest.raises(ConfigError, match=f"--{next(iter(change))} must be"):
+    with pytest.raises(ConfigError, match=f"--{next(iter(change)).replace('_', '-')} must be"):
         go(tiny, run_folder)
 
 

@@ -1,6 +1,7 @@
 """Shipped models: whole, small, described, loadable, and exported from runs by one command."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from setpredict.model import SetPredictor
 from setpredict.models import FOLDER, MOST_BYTES, Card, shipped
 from setpredict.models.export import command_of, export
 from setpredict.presets import METHODS, PRESETS, DataConfig, Experiment, preset
+from setpredict.studies import configure, studies
 from setpredict.training.card import read_card
 from setpredict.training.run import evaluate_run, train_run
 
@@ -91,6 +93,11 @@ def test_export_of_a_run(tmp_path: Path):
     assert "Hardly trained." in (folder / "README.md").read_text(encoding="utf-8")
     export(run, out=tmp_path / "models")  # again: replaced
     assert Card.read(folder).note == ""
+    (run / "record.json").write_text(json.dumps({"command": "setpredict reproduce ablations"}))
+    named = export(run, "points-row", out=tmp_path / "models")
+    assert Card.read(named).command == "setpredict reproduce ablations"
+    shipping = f"python -m setpredict.models {shlex.quote(f'runs/{tmp_path.name}/points-new')} --name points-row"
+    assert shipping in (named / "README.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="letters, digits and dashes"):
         export(run, "../x", out=tmp_path / "models")
     (folder / "card.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
@@ -102,9 +109,13 @@ def test_export_of_a_run(tmp_path: Path):
 def test_the_command_on_a_card_builds_the_model_that_is_shipped(name: str):
     import tyro
 
-    words = Card.read(shipped()[name]).command.split()[2:]
-    chosen, words = preset(words[0], words[2]), words[3:]  # pyright: ignore
-    experiment = tyro.cli(TrainOptions, default=TrainOptions(chosen), args=words).experiment
+    _, command, *words = shlex.split(Card.read(shipped()[name]).command.rpartition("&& ")[2])
+    if command == "reproduce":
+        study = studies()[words[0]]
+        experiment = configure(study, study.row(words[words.index("--rows") + 1]), "small", 0)
+    else:
+        chosen, words = preset(words[0], words[2]), words[3:]  # pyright: ignore
+        experiment = tyro.cli(TrainOptions, default=TrainOptions(chosen), args=words).experiment
     saved = SetPredictor.from_pretrained(shipped()[name]).config
     ours = experiment.model(read_card(shipped()[name] / "task.json"))
     assert (ours.latent, ours.encoder, ours.decoder) == (saved.latent, saved.encoder, saved.decoder)  # pyright: ignore

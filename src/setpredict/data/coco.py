@@ -71,16 +71,15 @@ def coco(
 
 def annotation_files(path: Path) -> tuple[Path, Path | None]:
     """The training annotation file at a path, and the one for tests if it lies beside it."""
-    if not path.is_dir():
-        return path, None
-    files = sorted((path / "annotations").glob("*.json"))
-    train = [f for f in files if "train" in f.stem]
-    if not train:
-        raise FileNotFoundError(f"no annotations/*train*.json in {path}")
-    # COCO's own folder has captions and key points, too.
-    chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
+    chosen = path
+    if path.is_dir():
+        train = [f for f in sorted((path / "annotations").glob("*.json")) if "train" in f.stem]
+        if not train:
+            raise FileNotFoundError(f"no annotations/*train*.json in {path}")
+        # COCO's own folder has captions and key points, too.
+        chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
     test = chosen.with_name(chosen.name.replace("train", "val"))
-    return chosen, test if test.is_file() else None
+    return chosen, test if test != chosen and test.is_file() else None
 
 
 @dataclass(eq=False)

@@ -76,6 +76,10 @@ class DSPN(nn.Module):
         self.penalty, self.project, self.stop_below = penalty, project, stop_below
         self.backprop_steps, self.implicit = backprop_steps, implicit
         self.initial_kind: Initial = initial
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum must be from 0 to below 1, got {momentum}")
+        if not 0 < step_size < float("inf"):
+            raise ValueError(f"step_size must be above 0, got {step_size}")
         if nesterov and not momentum:
             raise ValueError("nesterov=True needs a momentum above 0, got momentum=0")
         check_steps(steps, backprop_steps, implicit, clip_norm)

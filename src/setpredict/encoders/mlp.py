@@ -16,6 +16,8 @@ class MLP(nn.Sequential):
     """
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int):
+        if any(size < 1 for size in hidden):
+            raise ValueError(f"hidden layers need at least 1 unit, got {' '.join(map(str, hidden))}")
         layers: list[nn.Module] = []
         for size in hidden:
             layers += [nn.Linear(inputs, size), nn.ReLU()]

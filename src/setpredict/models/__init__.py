@@ -34,6 +34,8 @@ class Card:
     note: str = ""
     loss: dict[str, Any] = field(default_factory=dict)
     """The training loss, by which the set distance among the metrics is measured."""
+    run: str = ""
+    """Where the command leaves the run that was shipped."""
 
     @classmethod
     def read(cls, folder: Path) -> Card:
@@ -48,7 +50,17 @@ class Card:
 
 def model_folder(name: Path) -> Path:
     """The folder of a run, or of the shipped model of that name where there is no such folder."""
-    return name if name.exists() else shipped().get(str(name), name)
+    if name.exists():
+        return name
+    if str(name) in shipped():
+        return shipped()[str(name)]
+    raise FileNotFoundError(f"there is no run {name}; shipped models are {', '.join(shipped())}")
+
+
+def refuse_shipped(name: Path, wanted: str) -> None:
+    """Where only a run will do, the name of a shipped model is no missing folder."""
+    if not name.exists() and str(name) in shipped():
+        raise ValueError(f"{name} is a shipped model; {wanted} needs the folder of a run")
 
 
 def shipped() -> dict[str, Path]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from setpredict.config import TrainConfig, to_dict
@@ -20,10 +21,14 @@ KEPT = ("config.json", "model.safetensors")
 
 
 def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDER) -> Path:
-    """Copy the best model of a run to `out/name` with its card; what was there before is replaced as a whole."""
+    """Copy the best model of a run to `out/name` with its card; what was there before is replaced as a whole.
+
+    A row of `setpredict reproduce` has the command on its card that made it. Scenes that lay in a folder are nowhere
+    else: the score on the card is that on scenes which the generator makes anywhere.
+    """
     from setpredict.predicting import load_run
     from setpredict.report.watched import TrainedRun
-    from setpredict.training.run import read_experiment
+    from setpredict.training.run import evaluate_run, read_experiment
 
     name = name or run.name
     if not name or not all(c.isalnum() or c in "-_" for c in name):
@@ -32,6 +37,10 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
     model, task = load_run(run)
     done = _read(run / "done.json", "is not finished: train it to its end first")
     rows = _read(run / "evaluation-test.json", f"has no test score: setpredict evaluate {run}")
+    record = _read(run / "record.json", "") if (run / "record.json").is_file() else None
+    elsewhere = replace(experiment.data, folder=None)  # where it lay is nobody else's business
+    if experiment.data.name == "scenes" and experiment.data.folder:
+        rows = [asdict(row) for row in evaluate_run(run, data=elsewhere)]
     size = (run / "best" / "model.safetensors").stat().st_size
     if size > MOST_BYTES:
         raise ValueError(f"{run} has {size / 1e6:.1f} MB of weights; a shipped model has at most {MOST_BYTES / 1e6} MB")
@@ -39,8 +48,8 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
         name=name,
         method=TrainedRun(run, experiment, task, model).method,
         task=task.name,
-        data=to_dict(experiment.data) | {"folder": None},  # where it lay is nobody else's business
-        command=command_of(experiment, name),
+        data=to_dict(elsewhere),
+        command=record["command"] if record else command_of(experiment, name),
         metrics=rows[0]["metrics"],
         samples=rows[0]["samples"],
         date=datetime.fromtimestamp((run / "done.json").stat().st_mtime, UTC).date().isoformat(),
@@ -50,6 +59,7 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
         **origin(run),
         note=note,
         loss=to_dict(experiment.loss),
+        run=f"runs/{run.parent.name}/{run.name}" if record else f"runs/{name}",
     )
     folder, temporary = out / name, out / f".{name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -73,7 +83,8 @@ def in_words(card: Card) -> str:
         f"| score on {card.samples:,} test samples | |\n| --- | ---: |\n{scores}\n\n"
         f"Trained on {card.date} for {card.minutes:g} minutes, {card.steps_trained:,} steps "
         f"({card.hardware}, code {card.revision}):\n\n```\n{card.command}\npython -m setpredict.models "
-        f"runs/{card.name}\n```\n\n`setpredict evaluate {card.name}` measures the scores again.\n\n"
+        f"{quote(card.run or f'runs/{card.name}')} --name {card.name}\n```\n\n`setpredict evaluate {card.name}` "
+        "measures the scores again.\n\n"
         "Data: made by this project, or MNIST (`mnist`); see `card.json` for every setting of it. The weights are "
         "safetensors and hold no code. Made to be looked at on the page of `setpredict serve`, for no other use.\n"
     )

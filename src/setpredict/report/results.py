@@ -19,11 +19,13 @@ Table = tuple[str, list[str], list[list[str]]]
 INTRODUCTION = """# Results
 
 Written by `setpredict results` from the files under [results/](results), which `setpredict reproduce` wrote; each
-holds the configuration, seed, revision and every validation of its runs. `setpredict results --check` fails where this
-page and those files differ. Numbers in brackets are the paper's (mean ± standard deviation of six runs, up to 100
-epochs on a GPU); ours had the minutes that the table states, on a CPU. The weights that are tested are those of the
-best validation, on digits or scenes set aside from the training split; the curves are validations too. Nothing was
-chosen by a test score.
+holds the configuration, seed, revision and every validation of its runs (`plain-*.json`: `python -m
+benchmarks.plain_training`). `setpredict results --check` fails where this page and those files differ. Numbers in
+brackets are the DSPN paper's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; boxes: those of its
+appendix, whose evaluation is corrected). iDSPN's are from its own paper, which gives no deviation and evaluates
+differently, so they compare only roughly. Ours had the minutes that the table states, on a CPU. The weights that are
+tested are those of the best validation, on digits or scenes set aside from the training split; the curves are
+validations too. Nothing was chosen by a test score.
 """
 
 
@@ -159,8 +161,9 @@ def time_to(other: Entry) -> str:
     steps = f"{other['ours']['steps_trained']:,} and {other['steps_trained']:,}"
     return (
         f"To a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} minutes and "
-        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long, in {steps} steps: "
-        f"both begin alike and rounding makes them part (`{other['command']}`).\n"
+        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long, in {steps} steps "
+        f"(`{other['command']}`, one run each). Weights, batches and formulas are the same; rounding makes the two "
+        "curves part.\n"
     )
 
 

@@ -31,7 +31,7 @@ def heading(name: str) -> str:
 def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells: each number of inner steps a row, as in the paper."""
     names = list(rows[0].metrics) if rows else []
-    heads = ["steps", *map(heading, names), "ms/sample", "samples"]
+    heads = ["steps", *(f"{heading(n)}{' %' if percent(n) else ''}" for n in names), "ms/sample", "samples"]
     cells = [
         [
             "–" if r.steps is None else str(r.steps),

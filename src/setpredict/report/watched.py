@@ -13,6 +13,7 @@ from torch import Tensor
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN
 from setpredict.model import SetPredictor
+from setpredict.models import refuse_shipped
 from setpredict.presets import Experiment, make_task
 from setpredict.sets import Prediction
 
@@ -31,6 +32,7 @@ class TrainedRun:
         from setpredict.predicting import load_run
         from setpredict.training.run import read_experiment
 
+        refuse_shipped(folder, "this")
         experiment = read_experiment(folder)
         model, _ = load_run(folder)
         return cls(folder, experiment, make_task(experiment.data), model)

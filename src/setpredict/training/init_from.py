@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from setpredict.config import ConfigError
 from setpredict.decoders import DSPN
 from setpredict.model import SetPredictor, load_weights, read_config
+from setpredict.models import refuse_shipped
 
 
 def init_from(model: SetPredictor, run: Path) -> None:
@@ -17,6 +18,7 @@ def init_from(model: SetPredictor, run: Path) -> None:
     An MLP decoder's run may also be the start of a DSPN with a predicted initial set: what the MLP answers is then the
     guess that DSPN refines. A set encoder that the MLP's run does not have stays fresh.
     """
+    refuse_shipped(run, "--init-from")
     best = run / "best"
     guessing = isinstance(model.decoder, DSPN) and model.decoder.initial_kind == "predicted"
     if not guessing or read_config(best / "config.json").decoder.kind != "mlp":

@@ -109,11 +109,12 @@ def evaluate_run(
     split: str = "test",
     *,
     batch_size: int = 128,
+    data: DataConfig | None = None,
     console: Console | None = None,
 ) -> list[Evaluation]:
     """Measure the best model of a run on a whole split, each number of inner steps a row; the rows are saved too.
 
-    A shipped model is measured on the data of its card, and nothing is saved.
+    A shipped model is measured on the data of its card; then, or on other `data`, nothing is saved.
     """
     weights, finished = folder / "best", not (folder / "card.json").is_file()
     if finished:
@@ -130,10 +131,10 @@ def evaluate_run(
     model = SetPredictor.from_pretrained(weights, str(fabric.device), allow_own_code=finished)
     if not isinstance(model.decoder, DSPN):
         steps = (None,)
-    task, workers, rows = make_task(experiment.data), experiment.train.workers, []
+    task, workers, rows = make_task(data or experiment.data), experiment.train.workers, []
     for count in track(steps, "evaluating", console=console, transient=True):
         rows.append(evaluate(fabric, model, task, experiment.loss, split, count, batch_size, workers))
-    if fabric.is_global_zero and finished:
+    if fabric.is_global_zero and finished and data is None:
         text = json.dumps([asdict(r) for r in rows], indent=2, ensure_ascii=False)
         write_text(folder / f"evaluation-{split}.json", text + "\n")
     fabric.barrier()

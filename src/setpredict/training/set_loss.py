@@ -17,6 +17,9 @@ def make_set_loss(loss: LossConfig, task: SetTask) -> SetLoss:
             "loss.masks 'filter' with the chamfer loss trains no masks, and sets here differ in size; "
             "use loss.masks 'feature'"
         )
+    for name, weight in (("repr_weight", loss.repr_weight), ("mask_weight", loss.mask_weight)):
+        if not 0 <= weight < float("inf"):
+            raise ConfigError(f"loss.{name} must be 0 or more, got {weight:g}")
     if loss.cross_entropy and not task.groups:
         raise ConfigError(f"loss.cross_entropy is for categories, and the elements of {task.name} have none")
     cost = PairCost(loss.cost, groups=task.groups if loss.cross_entropy else None)

@@ -94,7 +94,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         tags=["models"],
         response_model=DecodeAnswer,
         responses={
-            400: {"model": Problem, "description": "The body is not JSON."},
+            400: {"model": Problem, "description": "The body is no text."},
             404: {"model": Problem, "description": "No such model."},
             408: {"model": Problem, "description": "The body did not arrive in time."},
             413: {"model": Problem, "description": "The body is too large."},
@@ -184,5 +184,7 @@ def _problem(status: int, detail: str, headers=None) -> JSONResponse:
 
 def _say(error) -> str:
     """One validation error as "points[3][0]: Input should be …"."""
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error['ctx']['error']}"
     where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"][1:]).lstrip(".")
     return f"{where or error['loc'][0]}: {error['msg']}"
