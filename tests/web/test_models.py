@@ -93,9 +93,12 @@ def test_export_of_a_run(tmp_path: Path):
     assert "Hardly trained." in (folder / "README.md").read_text(encoding="utf-8")
     export(run, out=tmp_path / "models")  # again: replaced
     assert Card.read(folder).note == ""
-    (run / "record.json").write_text(json.dumps({"command": "setpredict reproduce ablations"}))
+    (run / "record.json").write_text(
+        json.dumps({"command": "setpredict reproduce ablations", "minutes": 165.04, "steps_trained": 7})
+    )
     named = export(run, "points-row", out=tmp_path / "models")
-    assert Card.read(named).command == "setpredict reproduce ablations"
+    card = Card.read(named)
+    assert (card.command, card.minutes, card.steps_trained) == ("setpredict reproduce ablations", 165.0, 7)
     shipping = f"python -m setpredict.models {shlex.quote(f'runs/{tmp_path.name}/points-new')} --name points-row"
     assert shipping in (named / "README.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="letters, digits and dashes"):
