@@ -47,6 +47,7 @@ def test_help_names_every_command_and_needs_no_torch():
         (["train", "mnits"], "no preset is called 'mnits'; there are polygons"),
         (["train", "multisets", "--method", "gan"], "--method must be one of dspn, idspn, mlp, lstm, got 'gan'"),
         (["train", "multisets", "--scale"], "--scale needs a value"),
+        (["train", "multisets", "--methd", "mlp"], "--methd is no option; did you mean --method?"),
         (["train", "--resume", "nowhere"], "nowhere is not a run: there is no config.json in it"),
         (["train", "mnist", "--resume", "nowhere"], "leave them out"),
         (["evaluate", "nowhere"], "there is no run nowhere; shipped models are digits-dspn"),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +41,8 @@ def train(arguments: Sequence[str]) -> None:
     rest, chosen = list(arguments), {}
     for option, choices in (("--method", METHODS), ("--scale", SCALES)):
         chosen[option] = _take(rest, option, choices)
+        for word in get_close_matches(option, rest, cutoff=0.85):
+            raise ValueError(f"{word} is no option; did you mean {option}?")
     resumed = _peek(rest, "--resume")
     place = next((i for i, word in enumerate(rest) if word in PRESETS), 0)
     if place and not rest[place - 1].startswith("-"):  # setpredict train --name x mnist: not the value of an option
