@@ -150,7 +150,8 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure:
     if studies()[content["table"]].groups:
         return answers(entries, groups, names[0])
     names = [n for n in names if n in entries[0]["curve"]]
-    return curves([*entries, *([other] if other else [])], names[len(names) // 2])
+    beside = [{"row": other["compares"], **other["ours"]}, other] if other else []
+    return curves([*entries, *beside], names[len(names) // 2])
 
 
 def time_to(other: Entry) -> str:

@@ -28,13 +28,26 @@ def curves(entries: Sequence[Entry], name: str) -> Figure:
         i = labels.index(entry["row"])
         style: dict[str, Any] = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
         label = entry["row"] if entry is next(e for e in entries if e["row"] == entry["row"]) else None
-        axes.plot(entry["curve"]["minutes"], _scaled(entry["curve"][name], name), label=label, **style)
+        axes.plot(*_own(entry, entries, name), label=label, **style)
+    times = [m for entry in entries for m in entry["curve"]["minutes"]]
+    if max(times) > 50 * min(times):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     if not percent(name):
         axes.set_yscale("log")
     axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}{' in %' if percent(name) else ''}")
     axes.grid(alpha=0.25, which="both")
     axes.legend(fontsize=8)
     return figure
+
+
+def _own(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[float], list[float]]:
+    """A run's minutes and values, without those of the run that it went on from but for the last."""
+    minutes, values = entry["curve"]["minutes"], _scaled(entry["curve"][name], name)
+    first = [e for e in entries if e["row"] == entry.get("after") and e.get("seed") == entry["seed"]]
+    start = max(first[0]["curve"]["minutes"]) if first else 0.0
+    kept = [(m, v) for m, v in zip(minutes, values) if m >= start]
+    return [m for m, _ in kept], [v for _, v in kept]
 
 
 def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:
