@@ -59,7 +59,7 @@ def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, height_ratios=heights).ravel().tolist()
     for axes, (question, group) in zip(panels, groups.items()):
         _answers(axes, entries, group, name)
-        axes.set_title(fill(question, 60), fontsize=9, loc="left")
+        axes.set_title(fill(question, 50), fontsize=9, loc="left")
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     panels[0].legend(fontsize=7, loc="best")
