@@ -121,7 +121,7 @@ def test_inputs_that_do_not_fit_are_named(input, given, message):
 def test_fixed_size_models_refuse_smaller_sets():
     model = SetPredictor.from_config(config(variable=False))
     model.predict(torch.rand(2, 5, 2))
-    with pytest.raises(ValueError, match="one fixed size"):
+    with pytest.raises(ValueError, match="takes sets of exactly 5 elements, got one of 1"):
         model.predict([[[0.1, 0.2]]])
 
 
