@@ -66,6 +66,13 @@ def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
     ]
 
 
+def test_one_answer_alone_is_no_figure(place):
+    content = {"table": "ablations", "scale": "small", "runs": [entry("base", [0.3])]}
+    (place / "results" / "ablations-small.json").write_text(json.dumps(content))
+    assert run(["results"]) == run(["results", "--check"]) == 0
+    assert "results-ablations-small.svg" not in (place / "RESULTS.md").read_text()
+
+
 def test_times_to_a_goal_are_compared():
     assert [reached(e, 0.0003) for e in RUNS] == [None, 1.0, 2.0]
     assert "took 2.0 minutes" in time_to(PLAIN)

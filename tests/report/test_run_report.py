@@ -192,7 +192,7 @@ def test_curves_have_a_panel_a_metric():
     figure = training_curves({"a": log})
     assert figure is not None
     assert [a.get_title() for a in figure.axes] == [
-        "training loss", "validation chamfer ×1000", "validation size accuracy in %",
+        "training loss", "validation chamfer ×1000", "validation size accuracy %",
     ]  # fmt: skip
     assert np.asarray(figure.axes[1].lines[0].get_ydata()).tolist() == [2.0]
     assert training_curves({"a": []}) is None

@@ -14,7 +14,7 @@ from setpredict.config import TrainConfig, to_dict
 from setpredict.files import write_text
 from setpredict.models import FOLDER, MOST_BYTES, Card
 from setpredict.presets import METHODS, PRESETS, SCALES, Experiment, preset
-from setpredict.report.tables import heading, percent, shown
+from setpredict.report.tables import heading, shown
 from setpredict.revision import origin
 
 KEPT = ("config.json", "model.safetensors")
@@ -76,7 +76,7 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
 
 def in_words(card: Card) -> str:
     """The model card as Markdown."""
-    scores = "\n".join(f"| {heading(k)}{' %' if percent(k) else ''} | {shown(k, v)} |" for k, v in card.metrics.items())
+    scores = "\n".join(f"| {heading(k)} | {shown(k, v)} |" for k, v in card.metrics.items())
     note = f"\n{card.note}\n" if card.note else ""
     return (
         f"# {card.name}\n\n{card.method} on `{card.task}`, {card.parameters:,} parameters.\n{note}\n"

@@ -36,8 +36,7 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
             axes.plot(steps, [scale * v for v in values], label=run, marker="." if name != "loss" else "", **style)
         if not percent(metric) and all(v > 0 for log in logs.values() for v in column(log, name)[1]):
             axes.set_yscale("log")
-        unit = " in %" if percent(metric) else ""
-        axes.set(title=("training loss" if name == "loss" else f"validation {heading(metric)}{unit}"), xlabel="step")
+        axes.set(title=("training loss" if name == "loss" else f"validation {heading(metric)}"), xlabel="step")
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.25)
     if len(logs) > 1:

@@ -15,7 +15,7 @@ from setpredict.report.curves import training_curves
 from setpredict.report.html import figure, page, paragraph, section, table
 from setpredict.report.paper import TABLES
 from setpredict.report.run_sections import best_score, heading_part, read_rows, run_sections
-from setpredict.report.tables import heading, percent, shown
+from setpredict.report.tables import heading, shown
 from setpredict.report.watched import TrainedRun
 
 CURVE_SAMPLES = 64
@@ -82,7 +82,7 @@ def score_table(runs: Sequence[TrainedRun], names: Sequence[str]) -> str:
     """A row a run and number of steps; the paper's rows below where the data is the paper's."""
     rows = {name: read_rows(run) for name, run in zip(names, runs)}
     metrics = list(dict.fromkeys(m for each in rows.values() for r in each for m in r["metrics"]))
-    heads = ["run", "method", "steps", *(heading(m) + (" %" if percent(m) else "") for m in metrics), "ms/sample"]
+    heads = ["run", "method", "steps", *map(heading, metrics), "ms/sample"]
     cells = []
     for name, run in zip(names, runs):
         for r in rows[name]:

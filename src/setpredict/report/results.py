@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from setpredict.files import write_text
 from setpredict.report.paper import TABLES
 from setpredict.report.results_figures import Entry, answers, curves, svg
-from setpredict.report.tables import heading, markdown, percent, published, summary
+from setpredict.report.tables import heading, markdown, published, summary
 from setpredict.studies import studies
 
 Table = tuple[str, list[str], list[list[str]]]
@@ -34,8 +34,9 @@ def write_results(results: Path, page: Path, images: Path) -> list[Path]:
     written = []
     for path in tables(results):
         figure = drawn(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
-        write_text(images / f"results-{path.stem}.svg", svg(figure))
-        written.append(images / f"results-{path.stem}.svg")
+        if figure is not None:
+            write_text(images / f"results-{path.stem}.svg", svg(figure))
+            written.append(images / f"results-{path.stem}.svg")
     write_text(page, text(results, page, images))
     return [page, *written]
 
@@ -74,7 +75,8 @@ def text(results: Path, page: Path, images: Path) -> str:
         picture = images / f"results-{path.stem}.svg"
         shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
         what = "Test scores of every answer" if study.groups else "Validations against training time"
-        parts.append(f"![{what}]({shown.as_posix()})\n")
+        if not study.groups or answered(content["table"], entries):
+            parts.append(f"![{what}]({shown.as_posix()})\n")
         remarks = path.with_suffix(".md")
         if remarks.is_file():
             parts.append(remarks.read_text(encoding="utf-8").strip() + "\n")
@@ -130,8 +132,7 @@ def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tup
             numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
             trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
             cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
-    heads = [f"{heading(n)}{' %' if percent(n) else ''}" for n in names]
-    return ["model", *heads, "minutes", "steps", "runs"], cells
+    return ["model", *map(heading, names), "minutes", "steps", "runs"], cells
 
 
 def metric_names(entries: Sequence[Entry]) -> list[str]:
@@ -143,12 +144,12 @@ def metric_names(entries: Sequence[Entry]) -> list[str]:
     return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + sizes + ["steps_taken"] * stopped
 
 
-def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure:
-    """Training curves; for a study of many small questions their answers."""
+def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
+    """Training curves; for a study of many small questions their answers, None while there are none to compare."""
     entries, groups = content["runs"], answered(content["table"], content["runs"])
     names = metric_names(entries)
     if studies()[content["table"]].groups:
-        return answers(entries, groups, names[0])
+        return answers(entries, groups, names[0]) if groups else None
     names = [n for n in names if n in entries[0]["curve"]]
     beside = [{"row": other["compares"], **other["ours"]}, other] if other else []
     return curves([*entries, *beside], names[len(names) // 2])

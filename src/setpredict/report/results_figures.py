@@ -30,12 +30,12 @@ def curves(entries: Sequence[Entry], name: str) -> Figure:
         label = entry["row"] if entry is next(e for e in entries if e["row"] == entry["row"]) else None
         axes.plot(*_own(entry, entries, name), label=label, **style)
     times = [m for entry in entries for m in entry["curve"]["minutes"]]
-    if max(times) > 50 * min(times):
+    if 0 < 50 * min(times) < max(times):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
     if not percent(name):
         axes.set_yscale("log")
-    axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}{' in %' if percent(name) else ''}")
+    axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}")
     axes.grid(alpha=0.25, which="both")
     axes.legend(fontsize=8)
     return figure
@@ -54,8 +54,8 @@ def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:
     """A panel a question: the test score of every answer, at each number of steps."""
     columns = 2
     rows = -(-len(groups) // columns)
-    figure = Figure(figsize=(9, 0.6 + sum(_height(groups, i, columns) for i in range(rows))), layout="constrained")
     heights = [_height(groups, i, columns) for i in range(rows)]
+    figure = Figure(figsize=(9, 0.6 + sum(heights)), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, height_ratios=heights).ravel().tolist()
     for axes, (question, group) in zip(panels, groups.items()):
         _answers(axes, entries, group, name)

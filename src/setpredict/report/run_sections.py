@@ -20,7 +20,7 @@ from setpredict.report.object_tables import html_table, object_blocks
 from setpredict.report.paper import TABLES
 from setpredict.report.pictures import picture
 from setpredict.report.set_sizes import confusion_table
-from setpredict.report.tables import heading, percent, published, shown
+from setpredict.report.tables import heading, published, shown
 from setpredict.report.watched import TrainedRun, Watched, good_median_worst
 from setpredict.revision import hardware, revision
 
@@ -69,7 +69,7 @@ def evaluation_table(run: TrainedRun) -> str:
         return paragraph(f"Not evaluated on the test split yet: setpredict evaluate {run.folder}")
     names = list(rows[0]["metrics"])
     paper = TABLES.get(run.task.name, {})
-    heads = ["", *(heading(n) + (" %" if percent(n) else "") for n in names), "ms/sample", "samples"]
+    heads = ["", *map(heading, names), "ms/sample", "samples"]
     cells = []
     for r in rows:
         label = run.method if r["steps"] is None else f"{run.method}, {r['steps']} steps"

@@ -25,13 +25,15 @@ def shown(name: str, value: float) -> str:
 
 
 def heading(name: str) -> str:
-    return f"{name} ×1000" if name in ("chamfer", "hungarian") else name.replace("_", " ")
+    """A metric's name with the unit of `shown`."""
+    unit = " %" if percent(name) else " ×1000" if name in ("chamfer", "hungarian") else ""
+    return name.replace("_", " ") + unit
 
 
 def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells: each number of inner steps a row, as in the paper."""
     names = list(rows[0].metrics) if rows else []
-    heads = ["steps", *(f"{heading(n)}{' %' if percent(n) else ''}" for n in names), "ms/sample", "samples"]
+    heads = ["steps", *map(heading, names), "ms/sample", "samples"]
     cells = [
         [
             "–" if r.steps is None else str(r.steps),

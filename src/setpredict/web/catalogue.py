@@ -20,7 +20,7 @@ from setpredict.model import SetPredictor
 from setpredict.models import Card, shipped
 from setpredict.predicting import load_run
 from setpredict.presets import DataConfig, make_task
-from setpredict.report.tables import heading, percent, shown
+from setpredict.report.tables import heading, shown
 from setpredict.report.watched import TrainedRun
 from setpredict.training.card import read_card
 from setpredict.web.schema import ModelInfo
@@ -133,7 +133,7 @@ def _own_run(folder: Path, taken: dict[str, Served]) -> Served:
 
 
 def _scores(metrics: dict[str, float]) -> dict[str, str]:
-    return {heading(k) + (" %" if percent(k) else ""): shown(k, v) for k, v in metrics.items()}
+    return {heading(k): shown(k, v) for k, v in metrics.items()}
 
 
 def _mnist_is_here(folder: str | None) -> bool:
