@@ -77,6 +77,12 @@ def test_mistyped_options_suggest_the_right_one(words, hint, capsys):
     assert hint in capsys.readouterr().err
 
 
+def test_options_of_training_may_be_written_as_the_configuration_names_them(tmp_path):
+    sizes = ["--data.train", "8", "--data.val", "4", "--data.test", "4"]
+    assert cli("train", "multisets", *SMALL, *SHORT, *sizes, "--train.lr", "0.5", "--out", tmp_path, "--name", "a") == 0
+    assert json.loads((tmp_path / "a" / "config.json").read_text())["train"]["lr"] == 0.5
+
+
 def journey(tmp_path: Path, capsys, preset: str, given: list, *words: object) -> list[dict]:
     """Train, resume, evaluate, predict; returns what predict said as JSON."""
     folder = tmp_path / preset

@@ -58,7 +58,7 @@ def train(arguments: Sequence[str]) -> None:
         raise ValueError(f"which preset? setpredict train PRESET, one of {', '.join(PRESETS)}")
     else:
         experiment = preset(name or "multisets", chosen["--method"] or "dspn", chosen["--scale"] or "small")
-    rest = ["--encoder.kind" if word == "--encoder" else word for word in rest]
+    rest = ["--encoder.kind" if word == "--encoder" else _plain(word) for word in rest]
     options = tyro.cli(
         TrainOptions, default=TrainOptions(experiment), args=rest, prog=f"setpredict train {name or 'PRESET'}"
     )
@@ -369,6 +369,11 @@ def run(arguments: Sequence[str]) -> int:
 def _is_first_process() -> bool:
     """torchrun says RANK; Fabric's own launcher says LOCAL_RANK to the processes that it starts."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def _plain(word: str) -> str:
+    """--train.lr, as config.json names it, is --lr."""
+    return "--" + word.removeprefix("--train.") if word.startswith("--train.") else word
 
 
 def _take(words: list[str], option: str, choices: Sequence[str]):
