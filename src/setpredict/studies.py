@@ -165,7 +165,11 @@ def studies() -> dict[str, Study]:
     digits = tuple(replace(r, steps=(12, 24) if r.method == "idspn" else (10, 20)) for r in PAPER)
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
     tuned = {"loss.steps": "last", "train.lr": 0.003, "train.ema": 0.999}
-    digits += (Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),)
+    guessed = {"decoder.initial": "predicted", "decoder.steps": 5, "train.lr": 0.005, "train.ema": 0.999}
+    digits += (
+        Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),
+        Row("DSPN (then from an MLP's guess)", "dspn", guessed, (0, 5, 10), after="DSPN (all, then last)"),
+    )
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
         "clevr-state": Study("Objects and their state (Table 3)", f"{kind}-state", PAPER, small=scenes, about=_STATES),

@@ -218,6 +218,28 @@ def test_an_mlps_answer_becomes_the_guess_that_dspn_refines(tiny, run_folder):
         go(tiny, run_folder.with_name("other"), init_from=run_folder)
 
 
+def test_one_initial_set_for_all_becomes_the_guess_at_first(tiny, run_folder):
+    tiny.data = replace(tiny.data, variable=True)
+    tiny.loss = replace(tiny.loss, masks="feature")
+    tiny.decoder = replace(tiny.decoder, initial="learned")
+    go(tiny, run_folder)
+    shared = SetPredictor.from_pretrained(run_folder / "best")
+    tiny.decoder = replace(tiny.decoder, initial="predicted", mask_bias=1.0)
+    tiny.train = replace(tiny.train, max_steps=0, ema=0.0)
+    other = run_folder.with_name("guessing")
+    go(tiny, other, init_from=run_folder)
+    guessing = SetPredictor.from_pretrained(other / "best")
+    points = Sets.from_list(torch.rand(3, 4, 2))
+    for t in range(shared.decoder.steps + 1):
+        before, after = shared(points).step(t), guessing(points).step(t)
+        assert torch.allclose(after.elements, before.elements, atol=1e-6)
+        assert torch.allclose(after.mask, before.mask, atol=1e-6)
+    tiny.train.max_steps = 2
+    go(tiny, run_folder.with_name("trained"), init_from=run_folder)
+    start = SetPredictor.from_pretrained(run_folder.with_name("trained") / "best")(points).step(0).elements
+    assert not torch.allclose(start[0], start[1])  # the guess has begun to depend on z
+
+
 def test_a_start_that_failed_can_be_made_again(tiny, run_folder):
     tiny.train.batch_size = 0
     with pytest.raises(ConfigError, match="--batch-size must be at least 1, got 0"):
@@ -316,7 +338,7 @@ def test_fine_tuning_starts_from_the_best_weights(tiny, run_folder):
     other = run_folder.with_name("tuned")
     go(tiny, other, init_from=run_folder)
     assert same(dict(content(other)["model"]), dict(best.state_dict()))
-    with pytest.raises(FileNotFoundError, match=r"model.safetensors is not there"):
+    with pytest.raises(FileNotFoundError, match=r"config.json is not there"):
         go(tiny, run_folder.with_name("x"), init_from=run_folder.with_name("nowhere"))
 
 

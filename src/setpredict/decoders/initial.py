@@ -69,6 +69,18 @@ class PredictedSet(nn.Module):
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)
 
+    @torch.no_grad()
+    def begin_with(self, values: Float[Tensor, "N C"]) -> None:
+        """Guess this set for every z, until training says more."""
+        last = self.guess[-1]
+        if values.numel() != last.bias.numel() or len(values) != self.size:
+            raise ValueError(f"the guess has {last.bias.numel()} numbers, the initial set {values.numel()}")
+        values = values.clone()
+        if self.mask is not None:
+            values[:, -1] -= self.mask
+        last.weight.zero_()
+        last.bias.copy_(values.flatten())
+
 
 def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0) -> Tensor:
     """Normal numbers (B, *shape) that are a function of (seed, key, place) alone, float64 on the CPU.

@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 from setpredict.config import ConfigError
 from setpredict.decoders import DSPN
+from setpredict.decoders.initial import PredictedSet
 from setpredict.model import SetPredictor, load_weights, read_config
 from setpredict.models import refuse_shipped
 
@@ -15,19 +16,24 @@ from setpredict.models import refuse_shipped
 def init_from(model: SetPredictor, run: Path) -> None:
     """Give the model the best weights of a run of the same model.
 
-    An MLP decoder's run may also be the start of a DSPN with a predicted initial set: what the MLP answers is then the
-    guess that DSPN refines. A set encoder that the MLP's run does not have stays fresh.
+    A DSPN with a predicted initial set may also begin with the run of an MLP decoder, whose answer is then the guess
+    that DSPN refines, or of a DSPN with one initial set for all, which is then the guess at first. What the run does
+    not have stays fresh.
     """
     refuse_shipped(run, "--init-from")
-    best = run / "best"
-    guessing = isinstance(model.decoder, DSPN) and model.decoder.initial_kind == "predicted"
-    if not guessing or read_config(best / "config.json").decoder.kind != "mlp":
-        load_weights(model, best / "model.safetensors")
+    weights = run / "best" / "model.safetensors"
+    theirs = read_config(run / "best" / "config.json").decoder
+    guess = model.decoder.initial if isinstance(model.decoder, DSPN) else None
+    if not isinstance(guess, PredictedSet) or (theirs.kind == "dspn" and theirs.initial == "predicted"):
+        load_weights(model, weights)
         return
-    old, new = "decoder.layers.", "decoder.initial.guess."
-    saved = {k.replace(old, new): v for k, v in load_file(best / "model.safetensors").items()}
+    saved = load_file(weights)
+    shared = saved.pop("decoder.initial.values", None)
+    saved = {k.replace("decoder.layers.", "decoder.initial.guess."): v for k, v in saved.items()}
     own = model.state_dict()
     wrong = [k for k, v in saved.items() if k not in own or own[k].shape != v.shape]
     if wrong:
         raise ConfigError(f"{run} cannot be the guess of this model: {wrong[0]} is missing in it or has another shape")
     model.load_state_dict(saved, strict=False)
+    if shared is not None:
+        guess.begin_with(shared)
