@@ -33,7 +33,8 @@ class TrainOptions:
     resume: Path | None = None
     """Go on with this run from its last checkpoint: setpredict train --resume runs/NAME."""
     init_from: Path | None = None
-    """Start from the best weights of this run; an mlp's answer can be the guess of --decoder.initial predicted."""
+    """Start from the best weights of this run, or from a shipped model. With --decoder.initial predicted, an mlp's
+    answer becomes the guess, or a dspn's own initial set the first guess."""
 
 
 def train(arguments: Sequence[str]) -> None:

@@ -16,7 +16,6 @@ from setpredict.config import ConfigError, to_dict
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.report.pictures import save_validation_picture
-from setpredict.sets import Sets
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import RunLog, read_log
 from setpredict.training.run import Diverged, evaluate_run, read_experiment, train_run
@@ -198,48 +197,6 @@ def test_early_stopping(tiny, run_folder):
     assert content(run_folder)["step"] == 4  # best at 2, no better at 4
 
 
-def test_an_mlps_answer_becomes_the_guess_that_dspn_refines(tiny, run_folder):
-    tiny.data = replace(tiny.data, variable=True)
-    tiny.loss = replace(tiny.loss, masks="feature")
-    tiny.decoder = replace(tiny.decoder, kind="mlp", mask_bias=1.0)
-    go(tiny, run_folder)
-    one_shot = SetPredictor.from_pretrained(run_folder / "best")
-    tiny.decoder = replace(tiny.decoder, kind="dspn", initial="predicted")
-    tiny.train = replace(tiny.train, max_steps=0, ema=0.0)
-    other = run_folder.with_name("refined")
-    go(tiny, other, init_from=run_folder)
-    refined = SetPredictor.from_pretrained(other / "best")
-    points = Sets.from_list(torch.rand(3, 4, 2))
-    start = refined(points).step(0)
-    assert torch.equal(start.elements, one_shot.predict(points).elements)
-    assert torch.equal(start.mask, one_shot.predict(points).mask.clamp(0, 1))
-    tiny.decoder = replace(tiny.decoder, hidden=(9,))
-    with pytest.raises(ConfigError, match="cannot be the guess of this model"):
-        go(tiny, run_folder.with_name("other"), init_from=run_folder)
-
-
-def test_one_initial_set_for_all_becomes_the_guess_at_first(tiny, run_folder):
-    tiny.data = replace(tiny.data, variable=True)
-    tiny.loss = replace(tiny.loss, masks="feature")
-    tiny.decoder = replace(tiny.decoder, initial="learned")
-    go(tiny, run_folder)
-    shared = SetPredictor.from_pretrained(run_folder / "best")
-    tiny.decoder = replace(tiny.decoder, initial="predicted", mask_bias=1.0)
-    tiny.train = replace(tiny.train, max_steps=0, ema=0.0)
-    other = run_folder.with_name("guessing")
-    go(tiny, other, init_from=run_folder)
-    guessing = SetPredictor.from_pretrained(other / "best")
-    points = Sets.from_list(torch.rand(3, 4, 2))
-    for t in range(shared.decoder.steps + 1):
-        before, after = shared(points).step(t), guessing(points).step(t)
-        assert torch.allclose(after.elements, before.elements, atol=1e-6)
-        assert torch.allclose(after.mask, before.mask, atol=1e-6)
-    tiny.train.max_steps = 2
-    go(tiny, run_folder.with_name("trained"), init_from=run_folder)
-    start = SetPredictor.from_pretrained(run_folder.with_name("trained") / "best")(points).step(0).elements
-    assert not torch.allclose(start[0], start[1])  # the guess has begun to depend on z
-
-
 def test_a_start_that_failed_can_be_made_again(tiny, run_folder):
     tiny.train.batch_size = 0
     with pytest.raises(ConfigError, match="--batch-size must be at least 1, got 0"):
@@ -329,17 +286,6 @@ def test_an_accelerator_that_is_not_there(tiny, run_folder, accelerator):
     tiny.train.accelerator = accelerator
     with pytest.raises(ConfigError, match=f"--accelerator {accelerator} with --devices 1 is not possible here"):
         go(tiny, run_folder)
-
-
-def test_fine_tuning_starts_from_the_best_weights(tiny, run_folder):
-    go(tiny, run_folder)
-    best = SetPredictor.from_pretrained(run_folder / "best")
-    tiny.train = replace(tiny.train, max_steps=0, ema=0.0)
-    other = run_folder.with_name("tuned")
-    go(tiny, other, init_from=run_folder)
-    assert same(dict(content(other)["model"]), dict(best.state_dict()))
-    with pytest.raises(FileNotFoundError, match=r"config.json is not there"):
-        go(tiny, run_folder.with_name("x"), init_from=run_folder.with_name("nowhere"))
 
 
 def test_evaluation_of_a_run_writes_its_table(tiny, run_folder):

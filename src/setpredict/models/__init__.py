@@ -57,10 +57,10 @@ def model_folder(name: Path) -> Path:
     raise FileNotFoundError(f"there is no run {name}; shipped models are {', '.join(shipped())}")
 
 
-def refuse_shipped(name: Path, wanted: str) -> None:
+def refuse_shipped(name: Path) -> None:
     """Where only a run will do, the name of a shipped model is no missing folder."""
     if not name.exists() and str(name) in shipped():
-        raise ValueError(f"{name} is a shipped model; {wanted} needs the folder of a run")
+        raise ValueError(f"{name} is a shipped model; this needs the folder of a run")
 
 
 def shipped() -> dict[str, Path]:

@@ -32,7 +32,7 @@ class TrainedRun:
         from setpredict.predicting import load_run
         from setpredict.training.run import read_experiment
 
-        refuse_shipped(folder, "this")
+        refuse_shipped(folder)
         experiment = read_experiment(folder)
         model, _ = load_run(folder)
         return cls(folder, experiment, make_task(experiment.data), model)

@@ -1,4 +1,4 @@
-"""Begin with the weights of another run."""
+"""Begin with the weights of another run, or of a shipped model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from setpredict.config import ConfigError
 from setpredict.decoders import DSPN
 from setpredict.decoders.initial import PredictedSet
 from setpredict.model import SetPredictor, load_weights, read_config
-from setpredict.models import refuse_shipped
+from setpredict.models import model_folder
 
 
 def init_from(model: SetPredictor, run: Path) -> None:
-    """Give the model the best weights of a run of the same model.
+    """Give the model the best weights of a run of the same model, or those of a shipped one.
 
     A DSPN with a predicted initial set may also begin with the run of an MLP decoder, whose answer is then the guess
     that DSPN refines, or of a DSPN with one initial set for all, which is then the guess at first. What the run does
     not have stays fresh.
     """
-    refuse_shipped(run, "--init-from")
-    weights = run / "best" / "model.safetensors"
-    theirs = read_config(run / "best" / "config.json").decoder
+    folder = model_folder(run)
+    if not (folder / "model.safetensors").is_file():
+        folder = folder / "best"
+    weights, theirs = folder / "model.safetensors", read_config(folder / "config.json").decoder
     guess = model.decoder.initial if isinstance(model.decoder, DSPN) else None
     if not isinstance(guess, PredictedSet) or (theirs.kind == "dspn" and theirs.initial == "predicted"):
         load_weights(model, weights)
