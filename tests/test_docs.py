@@ -15,7 +15,7 @@ from PIL import Image
 import setpredict
 from setpredict import EncoderConfig, ModelConfig, SetPredictor, Sets, cli
 from setpredict.data.folder import folder
-from setpredict.presets import METHODS, PRESETS
+from setpredict.presets import METHODS, PRESETS, preset
 from setpredict.studies import configure, studies
 from setpredict.web.limits import LARGEST_NUMBER, Limits
 from setpredict.web.schema import DecodeRequest
@@ -26,6 +26,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 def text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
+
+
+def flowing(page: str) -> str:
+    """Its text whatever the line breaks."""
+    return " ".join(text(page).split())
 
 
 def results(name: str):
@@ -115,14 +120,27 @@ def test_the_tables_are_those_of_the_files(page, table):
 @pytest.mark.parametrize("page", ["README.md", "docs/method.md"])
 def test_the_factor_between_list_and_set_is_the_measured_one(page):
     mlp, _, idspn = (next(iter(m["error_x1000"].values())) for m in results("demo.json")["models"])
-    assert f"errs {mlp / idspn:.0f} times as much as iDSPN" in " ".join(text(page).split())
+    assert f"errs {mlp / idspn:.0f} times as much as iDSPN" in flowing(page)
 
 
 def test_a_whole_table_costs_what_the_readme_says():
     study = studies()["mnist"]
     minutes = [configure(study, row, "small", 0).train.max_minutes for row in study.rows]
-    assert f"takes {6 * sum(m or 0 for m in minutes) / 60:g} hours: seven rows with six seeds each" in text("README.md")
     assert (len(minutes), set(minutes)) == (7, {50.0})
+    assert f"takes {7 * 6 * 50 / 60:g} hours: seven rows with six seeds each, 50 minutes" in flowing("README.md")
+
+
+def test_training_ends_when_the_readme_says():
+    groups = {
+        5: ("multisets", "polygons"),
+        30: ("scenes-state", "scenes-box", "clevr-state", "clevr-box"),
+        50: ("mnist",),
+    }
+    for minutes, names in groups.items():
+        assert {preset(n, m, "small").train.max_minutes for n in names for m in METHODS} == {minutes}
+    assert preset("folder", "dspn", "small").train.max_minutes == 50
+    said = "after 5 minutes for multisets and polygons, 30 for scenes and CLEVR, 50 for MNIST and your own data"
+    assert said in flowing("README.md")
 
 
 def test_every_link_between_pages_leads_somewhere():

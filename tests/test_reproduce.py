@@ -48,6 +48,14 @@ def test_options_of_a_row_are_checked():
         studies()["mnist"].row("GAN")
 
 
+def test_a_table_is_of_one_data_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("SETPREDICT_DATA", str(tmp_path))
+    old = {"row": "MLP", "seed": 0, "config": {"data": {"name": "clevr"}}}
+    (tmp_path / "clevr-box-small.json").write_text(json.dumps({"runs": [old]}))
+    with pytest.raises(ConfigError, match="has runs on clevr, and these would be on scenes: choose another --results"):
+        reproduce("clevr-box", "small", 1, out=tmp_path / "runs", results=tmp_path)
+
+
 def test_rows_of_an_earlier_file_stay(tmp_path):
     """A clone has the files of results, and no runs."""
     names = [row.name for row in studies()["mnist"].rows]

@@ -48,6 +48,8 @@ def reproduce(
     study = studies()[table]
     chosen = [study.row(name) for name in rows] or study.rows
     folder = out / f"{table}-{scale}"
+    path = results / f"{table}-{scale}.json"
+    _refuse_other_data(path, configure(study, chosen[0], scale, 0, data=data).data.name)
     console.print(f"{study.title} at scale {scale}, {runs} runs a row. {study.about}")
     for row in chosen:
         for seed in range(runs):
@@ -66,13 +68,20 @@ def reproduce(
                 seen = evaluate_run(run, counts, console=console)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 write_text(run / "record.json", json.dumps(record(row, seed, run, seen, command, before)))
-    path = results / f"{table}-{scale}.json"
     content = collect(table, scale, folder, path)
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
     console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
     return content
+
+
+def _refuse_other_data(path: Path, name: str) -> None:
+    """One table is of one data set: generated scenes and CLEVR do not stand in the same file."""
+    entries = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
+    others = {entry["config"]["data"]["name"] for entry in entries} - {name}
+    if others:
+        raise ConfigError(f"{path} has runs on {others.pop()}, and these would be on {name}: choose another --results")
 
 
 def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, Any]:

@@ -151,6 +151,9 @@ def test_the_paper_stands_beside_ours_on_its_own_data(runs: dict[str, Path]):
     assert "paper" not in evaluation_table(run)
     run.task.name = "mnist"
     assert "paper: DSPN (all), 10 steps" in evaluation_table(run)
+    assert "on CLEVR itself" not in evaluation_table(run)
+    run.task.name = "clevr-box"
+    assert "on CLEVR itself" in evaluation_table(run)
 
 
 def test_a_run_without_evaluation_says_how_to_get_one(scene_run: Path):

@@ -93,7 +93,10 @@ def data_used(entries: Sequence[Entry]) -> str:
     tested = entries[0]["evaluations"][0]["samples"]
     if data["name"] == "scenes":
         objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
-        return f"Data: generated scenes ({objects}), so the numbers do not compare with CLEVR's; tested on {tested:,}."
+        return (
+            f"Data: generated scenes ({objects}), tested on {tested:,}. The paper's numbers, in brackets, are CLEVR's "
+            "and do not compare. (Where `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
+        )
     folder = f" from {data['folder']}" if data["folder"] else ""
     return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 
@@ -152,7 +155,7 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
         return answers(entries, groups, names[0]) if groups else None
     names = [n for n in names if n in entries[0]["curve"]]
     beside = [{"row": other["compares"], **other["ours"]}, other] if other else []
-    return curves([*entries, *beside], names[len(names) // 2])
+    return curves([*entries, *beside], names[0])
 
 
 def time_to(other: Entry) -> str:

@@ -30,9 +30,10 @@ BEYOND = 3
 
 
 def heading_part(run: TrainedRun) -> str:
-    task = run.task
+    task, size = run.task, run.task.input_size
+    given = {"set": f"sets with {size} features", "vector": f"vectors of {size}", "image": f"{size}×{size} images"}
     words = (
-        f"{run.method} on {task.name}: {task.input_kind} of {task.input_size} → up to {task.max_size} {task.kind} "
+        f"{run.method} on {task.name}: {given[task.input_kind]} → up to {task.max_size} {task.kind} "
         f"with {task.features} features."
     )
     return f"<h1>{escape(run.folder.name)}</h1>\n<p class='soft'>{escape(words)} {escape(verdict(run))}</p>"
@@ -77,7 +78,8 @@ def evaluation_table(run: TrainedRun) -> str:
                       str(r["samples"])])  # fmt: skip
     for label, numbers in paper.items():
         cells.append([f"paper: {label}", *(published(numbers.get(n)) for n in names), "", ""])
-    note = "The paper's numbers are means over six runs at its own scale." if paper else ""
+    where = ", on CLEVR itself" if run.task.name.startswith("clevr") else ""
+    note = f"The paper's numbers are means over six runs at its own scale{where}." if paper else ""
     return table(heads, cells) + (paragraph(note) if note else "")
 
 
