@@ -83,6 +83,14 @@ def test_options_of_training_may_be_written_as_the_configuration_names_them(tmp_
     assert json.loads((tmp_path / "a" / "config.json").read_text())["train"]["lr"] == 0.5
 
 
+@pytest.mark.parametrize("words", [["--no-pictures"], ["--name=mnist"], ["--name", "mnist"]])
+def test_the_preset_may_stand_behind_options(words, tmp_path):
+    sizes = ["--data.train", "8", "--data.val", "4", "--data.test", "4"]
+    assert cli("train", *words, "multisets", *SMALL, *SHORT, *sizes, "--out", tmp_path) == 0
+    (run,) = tmp_path.iterdir()
+    assert json.loads((run / "config.json").read_text())["data"]["name"] == "multisets"
+
+
 def journey(tmp_path: Path, capsys, preset: str, given: list, *words: object) -> list[dict]:
     """Train, resume, evaluate, predict; returns what predict said as JSON."""
     folder = tmp_path / preset

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -111,6 +112,10 @@ def test_more_steps_per_call():
         ("set", [[[1.0, 2.0, 3.0]]], "features=2 and 3 in set 0"),
         ("set", [[[1.0, 2.0]] * 6], "set 0 has 6 elements, more than max_size=5"),
         ("vector", Sets(torch.zeros(1, 2, 2), torch.ones(1, 2)), "takes vectors of 6 numbers"),
+        ("image", torch.zeros(2, 3, 64, 64, dtype=torch.uint8), "from 0 to 1, got torch.uint8: divide by 255"),
+        ("image", np.zeros((2, 3, 64, 64), np.uint8), "from 0 to 1, got uint8: divide by 255"),
+        ("vector", torch.full((1, 6), torch.nan), "the input has values that are not finite"),
+        ("set", Sets(torch.full((1, 3, 2), torch.inf), torch.ones(1, 3)), "input 0, element 0 is inf"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(input, given, message):

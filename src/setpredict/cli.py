@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -45,9 +46,11 @@ def train(arguments: Sequence[str]) -> None:
         for word in get_close_matches(option, rest, cutoff=0.85):
             raise ValueError(f"{word} is no option; did you mean {option}?")
     resumed = _peek(rest, "--resume")
-    place = next((i for i, word in enumerate(rest) if word in PRESETS), 0)
-    if place and not rest[place - 1].startswith("-"):  # setpredict train --name x mnist: not the value of an option
-        rest.insert(0, rest.pop(place))
+    for i, (before, word) in enumerate(pairwise(rest), start=1):
+        takes_a_value = before.startswith("-") and not before.startswith("--no-") and "=" not in before
+        if word in PRESETS and not takes_a_value:  # setpredict train --name x mnist
+            rest.insert(0, rest.pop(i))
+            break
     name = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if resumed is not None:
         from setpredict.training.run import read_experiment

@@ -20,7 +20,7 @@ from setpredict.decoders import DSPN, LSTMDecoder, MLPDecoder
 from setpredict.encoders import MLP, DeepSetEncoder, RelationEncoder, ResNetEncoder
 from setpredict.files import atomic, write_text
 from setpredict.modes import evaluating
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import NotFinite, Prediction, Sets
 
 
 class SetPredictor(nn.Module):
@@ -101,12 +101,17 @@ class SetPredictor(nn.Module):
             if size is not None and sets.elements.shape[1] > size:  # more padding than there is room for
                 sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
                 sets = Sets(sets.elements[:, :size], sets.mask[:, :size])
-            return sets.to(weight.device, weight.dtype)
-        tensor = input if isinstance(input, Tensor) else torch.from_numpy(np.asarray(input, dtype=np.float32))
+            return sets.check_finite("input").to(weight.device, weight.dtype)
+        given = input if isinstance(input, Tensor) else np.asarray(input)
+        if wants and wants.kind == "image" and "int" in str(given.dtype):
+            raise ValueError(f"images are numbers from 0 to 1, got {given.dtype}: divide by 255")
+        tensor = given if isinstance(given, Tensor) else torch.from_numpy(given.astype(np.float32))
         if wants:
             shape = (wants.size,) if wants.kind == "vector" else (3, wants.size, wants.size)
             if tuple(tensor.shape[1:]) != shape:
                 raise ValueError(f"this model takes {_describe(wants)}, got shape {tuple(tensor.shape)}")
+        if not bool(torch.isfinite(tensor).all()):
+            raise NotFinite("the input has values that are not finite")
         return tensor.to(weight.device, weight.dtype)
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -98,7 +98,8 @@ def finish(experiment: Experiment, folder: Path, console: Console, before: Path 
     """Train a run to its end, from where it stands, or from another run's weights; False if it was interrupted."""
     done = folder / "done.json"
     experiment = located(experiment)
-    if (folder / "last.ckpt").is_file() and located(read_experiment(folder)) != experiment:
+    begun = done.is_file() or (folder / "last.ckpt").is_file()
+    if begun and located(read_experiment(folder)) != experiment:
         raise ConfigError(f"{folder} was trained with other settings; choose another --out or remove it")
     if done.is_file():
         console.print(f"{folder} is done already.")

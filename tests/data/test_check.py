@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from rich.console import Console
 
@@ -15,6 +16,10 @@ from setpredict.data.multisets import multisets
 from setpredict.data.opening import open_path
 from setpredict.data.polygons import polygons
 from setpredict.data.scenes import SceneOptions, generate, scenes
+from setpredict.report.object_tables import object_blocks, terminal_table
+from setpredict.report.pictures import save_validation_picture
+from setpredict.report.watched import Watched
+from setpredict.sets import Prediction
 
 
 def run(path: Path, tmp_path: Path):
@@ -37,6 +42,22 @@ def test_folder(tmp_path: Path):
     assert summary.categories == {"x2": {"blue": 8, "red": 4}}
     for word in ("set size", "x0", "11", "blue", "sheet.png", "█"):
         assert word in text
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path):
+    records = [{"input": [i], "set": [[i, 1.0, f"[/{i % 2}] $"], [i, 2.0, "$_"]]} for i in range(6)]
+    (tmp_path / "train.jsonl").write_text("\n".join(json.dumps(r) for r in records))
+    (tmp_path / "task.json").write_text('{"features": ["speed [m]", "cost_$", "kind [/min]"], "kind": "states"}')
+    _, text = run(tmp_path, tmp_path)
+    for word in ("speed [m]", "kind [/min]", "[/1] $"):
+        assert word in text
+    task = open_path(tmp_path)
+    batch = next(iter(task.loader("train", 2)))
+    prediction = Prediction(batch.target.elements[None], batch.target.mask[None].float())
+    save_validation_picture(task, batch, prediction, tmp_path / "picture.png")
+    written, watched = io.StringIO(), Watched(batch, prediction, torch.zeros(1, 2))
+    Console(file=written, width=120).print(terminal_table(task, object_blocks(task, watched, 0, [0])))
+    assert "kind [/min]" in written.getvalue()
 
 
 def test_clevr_layout(tmp_path: Path):

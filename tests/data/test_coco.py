@@ -125,6 +125,15 @@ def test_each_max_size_has_its_own_images(root: Path, monkeypatch):
     assert [len(coco(path, size=8, max_size=most, val=0.0).train) for most in (None, 1)] == [3, 2]
 
 
+def test_each_annotation_file_has_its_own_images(root: Path, monkeypatch):
+    whole = write(root)
+    part = write(root, lambda made: made["images"].pop(), "train_small.json")
+    for path in (whole, part):
+        coco(path, images=root / "train2017", size=8)
+    monkeypatch.setattr("setpredict.data.image_cache._build", None)
+    assert [len(coco(path, images=root / "train2017", size=8, val=0.0).train) for path in (whole, part)] == [3, 2]
+
+
 def set_value(where: str, index: int, name: str, value):
     def change(made):
         made[where][index][name] = value

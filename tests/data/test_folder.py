@@ -8,8 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
+from setpredict.config import LossConfig
 from setpredict.data.folder import folder
 from setpredict.sets import Sets
+from setpredict.training.evaluation import make_meters, named
 
 
 def write(root: Path, name: str, records: list) -> Path:
@@ -191,6 +193,20 @@ def test_bad_settings(tmp_path: Path, settings: str, message: str):
 
 
 SET_INPUTS = [{"input": [], "set": [[1, 2]]}, {"input": [[1], [3]], "set": [[3, 4]]}, {"input": [], "set": [[5, 6]]}]
+
+
+def test_boxes_without_images_keep_their_overlaps(tmp_path: Path):
+    x, y = np.random.default_rng(0).uniform(0, 80, (2, 30))
+    boxes = np.stack([x, y, x + 10, y + 30], axis=1).tolist()
+    root = write(tmp_path, "train", [{"input": [i], "set": [b]} for i, b in enumerate(boxes)])
+    (root / "task.json").write_text('{"kind": "boxes"}')
+    task = folder(root)
+    target = task.split("train").batch(np.arange(20), 0).target
+    meter = make_meters(task, LossConfig("hungarian"))["AP"]
+    meter.update(target, target, torch.arange(20))
+    assert set(named("AP", meter).values()) == {1.0}
+    found = task.denormalise(target.elements)
+    assert torch.allclose(found[..., 2:] - found[..., :2], torch.tensor([10.0, 30.0]), atol=1e-4)
 
 
 def test_an_empty_input_set_may_stand_on_any_line(tmp_path: Path):

@@ -111,7 +111,8 @@ def test_keyed_numbers_are_normal_and_differ_by_seed():
     assert abs(x.std().item() - 1) < 0.02
     assert abs((x**4).mean().item() - 3) < 0.2
     assert torch.corrcoef(torch.stack([x[:-1].flatten(), x[1:].flatten()]))[0, 1].abs() < 0.02
-    assert not torch.equal(x[:1], keyed_normal(torch.arange(1), (10, 3), seed=1))
+    seeds = [keyed_normal(torch.arange(1), (10, 3), seed) for seed in (0, 1, 2, 3, 2**40)]
+    assert all(not torch.equal(a, b) for i, a in enumerate(seeds) for b in seeds[:i])
 
 
 def test_the_mnist_model_has_the_published_number_of_parameters():

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 
-from setpredict.config import ConfigError, LossConfig
+from setpredict.config import ConfigError, InputConfig, LossConfig, ModelConfig
+from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig, make_task
-from setpredict.sets import Sets
-from setpredict.training.evaluation import make_meters
+from setpredict.sets import NotFinite, Sets
+from setpredict.training.evaluation import evaluate, make_meters
 from setpredict.training.set_loss import make_set_loss
 
 
@@ -43,6 +45,21 @@ def test_the_distance_is_the_loss(animals, loss):
 def test_weights_below_zero_are_refused(animals):
     with pytest.raises(ConfigError, match=r"loss.repr_weight must be 0 or more, got -1"):
         make_set_loss(LossConfig(repr_weight=-1.0), animals)
+
+
+def test_what_one_process_meets_is_raised_in_all(monkeypatch):
+    task = make_task(DataConfig("multisets", points=4, test=4))
+    model = SetPredictor.from_config(ModelConfig(max_size=4, features=2, latent=8, input=InputConfig("set", 2)))
+    fabric = Fabric(accelerator="cpu", devices=1)
+    asked = []
+    monkeypatch.setattr("setpredict.training.devices.any_rank", lambda fabric, flag: asked.append(flag) or True)
+    with pytest.raises(NotFinite, match="another process met a value that is not finite"):
+        evaluate(fabric, model, task, LossConfig("hungarian"))
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    with pytest.raises(NotFinite, match="the vector to decode of sample 0 is nan"):
+        evaluate(fabric, model, task, LossConfig("hungarian"))
+    assert asked == [False, True]
 
 
 def test_cross_entropy_needs_categories():

@@ -51,7 +51,7 @@ def test_one_initial_set_for_all_becomes_the_guess_at_first(tiny, run_folder):
     go(tiny, other, init_from=run_folder)
     guessing = SetPredictor.from_pretrained(other / "best")
     points = Sets.from_list(torch.rand(3, 4, 2))
-    for t in range(shared.decoder.steps + 1):
+    for t in range(tiny.decoder.steps + 1):
         before, after = shared(points).step(t), guessing(points).step(t)
         assert torch.allclose(after.elements, before.elements, atol=1e-6)
         assert torch.allclose(after.mask, before.mask, atol=1e-6)

@@ -1,5 +1,6 @@
 """Runs that survive: resume to the bit, interruption, kill, divergence, and errors that change nothing."""
 
+import io
 import json
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from setpredict.config import ConfigError, to_dict
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.report.pictures import save_validation_picture
+from setpredict.reproduce import finish
+from setpredict.studies import changed
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import RunLog, read_log
 from setpredict.training.run import Diverged, evaluate_run, read_experiment, train_run
@@ -191,6 +194,29 @@ def test_rollback_gives_up_on_a_batch_that_stays_broken(tiny, run_folder, monkey
         go(tiny, run_folder)
 
 
+def test_a_run_without_its_checkpoint_is_not_begun_anew(tiny, run_folder):
+    go(tiny, run_folder)
+    (run_folder / "last.ckpt").unlink()
+    before = {f: f.read_bytes() for f in run_folder.rglob("*") if f.is_file()}
+    with pytest.raises(FileExistsError, match="is a run already, without its checkpoint"):
+        go(tiny, run_folder)
+    with pytest.raises(ConfigError, match="was trained with other settings"):
+        finish(changed(tiny, {"train.max_steps": 13}), run_folder, QUIET)
+    assert finish(tiny, run_folder, QUIET)
+    assert before == {f: f.read_bytes() for f in run_folder.rglob("*") if f.is_file()}
+
+
+def test_a_picture_that_cannot_be_drawn_costs_no_training(tiny, run_folder):
+    def draw(*_):
+        raise ValueError("no [ink]")
+
+    tiny.train.pictures = True
+    said = Console(record=True, file=io.StringIO(), width=200)
+    train_run(tiny, run_folder, draw=draw, console=said)
+    assert content(run_folder)["step"] == 12
+    assert "No picture of step 5: no [ink]" in said.export_text()
+
+
 def test_early_stopping(tiny, run_folder):
     tiny.train = replace(tiny.train, lr=0.0, ema=0.0, max_steps=100, val_every=2, patience=1)
     go(tiny, run_folder)
@@ -286,6 +312,16 @@ def test_an_accelerator_that_is_not_there(tiny, run_folder, accelerator):
     tiny.train.accelerator = accelerator
     with pytest.raises(ConfigError, match=f"--accelerator {accelerator} with --devices 1 is not possible here"):
         go(tiny, run_folder)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_run_from_a_gpu_is_evaluated_without_one(tiny, run_folder):
+    go(tiny, run_folder)
+    here = evaluate_run(run_folder)
+    config = json.loads((run_folder / "config.json").read_text())
+    config["train"] |= {"accelerator": "gpu", "devices": 4}
+    (run_folder / "config.json").write_text(json.dumps(config))
+    assert [r.metrics for r in evaluate_run(run_folder)] == [r.metrics for r in here]
 
 
 def test_evaluation_of_a_run_writes_its_table(tiny, run_folder):

@@ -84,12 +84,15 @@ def test_export_of_a_run(tmp_path: Path):
     train_run(experiment, run, console=Console(quiet=True))
     with pytest.raises(FileNotFoundError, match="has no test score"):
         export(run, out=tmp_path / "models")
-    evaluate_run(run)
+    evaluate_run(run, [0, 1])
+    with pytest.raises(ValueError, match="has no test score at the steps that it was trained with"):
+        export(run, out=tmp_path / "models")
+    rows = evaluate_run(run, [0, 2, 4])
     folder = export(run, note="Hardly trained.", out=tmp_path / "models")
     assert sorted(f.name for f in folder.iterdir()) == [
         "README.md", "card.json", "config.json", "model.safetensors", "task.json",
     ]  # fmt: skip
-    assert Card.read(folder).steps_trained == 2
+    assert (Card.read(folder).steps_trained, Card.read(folder).metrics) == (2, rows[1].metrics)
     assert "Hardly trained." in (folder / "README.md").read_text(encoding="utf-8")
     export(run, out=tmp_path / "models")  # again: replaced
     assert Card.read(folder).note == ""

@@ -69,13 +69,11 @@ def summarise(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
                 high = torch.maximum(high, elements.amax(0))
                 counts += (elements > 0.5).sum(0)
     low, high = task.denormalise(low).tolist(), task.denormalise(high).tolist()
-    inside = {i for first, end in task.groups.values() for i in range(first, end)}
-    numbers = [i for i in range(task.features) if i not in inside]
     return Summary(
         what=repr(task),
         counts={name: len(task.split(name)) for name in sizes},
         sizes={name: dict(sorted(c.items())) for name, c in sizes.items()},
-        ranges={task.feature_names[i]: (low[i], high[i]) for i in numbers},
+        ranges={task.feature_names[i]: (low[i], high[i]) for i in task.numbers},
         categories={
             group: dict(zip(task.categories[group], counts[first:end].tolist()))
             for group, (first, end) in task.groups.items()
@@ -91,6 +89,7 @@ BAR = 40
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """The summary as tables."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = console or Console()
@@ -105,12 +104,12 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console.print(table)
     table = Table("feature", "smallest", "largest", title="Numbers in the training sets")
     for name, (low, high) in summary.ranges.items():
-        table.add_row(name, f"{low:.4g}", f"{high:.4g}")
+        table.add_row(escape(name), f"{low:.4g}", f"{high:.4g}")
     console.print(table)
     for group, counts in summary.categories.items():
-        table = Table(group, "elements")
+        table = Table(escape(group), "elements")
         for name, count in counts.items():
-            table.add_row(name, str(count))
+            table.add_row(escape(name), str(count))
         console.print(table)
     console.print(f"Examples: {summary.sheet}", highlight=False, markup=False)
 

@@ -84,6 +84,7 @@ def annotation_files(path: Path) -> tuple[Path, Path | None]:
 
 @dataclass(eq=False)
 class _Annotations:
+    path: Path
     folder: Path
     files: list[str]
     boxes: list[list[tuple[float, ...]]]
@@ -157,7 +158,7 @@ def _keep(path: Path, images: str | os.PathLike | None, frames: list, known: dic
         frames = fit
     folder = _image_folder(path, images)
     have = images_there(folder, [f[0] for f in frames], f"images of {path.name}")
-    return _Annotations(folder, [frames[i][0] for i in have], [frames[i][3] for i in have], known)
+    return _Annotations(path, folder, [frames[i][0] for i in have], [frames[i][3] for i in have], known)
 
 
 def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:
@@ -170,7 +171,7 @@ def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:
 
 
 def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
-    label = f"coco-{name}-{fingerprint([], str(source.folder.resolve()))[:8]}"
+    label = f"coco-{name}-{fingerprint([], str(source.path.resolve()), str(source.folder.resolve()))[:8]}"
     return image_cache(label, [source.folder / f for f in source.files], size)
 
 

@@ -61,7 +61,7 @@ def draw_set(axes: Axes, task: SetTask, elements: torch.Tensor, image: np.ndarra
             axes.set_ylim(1, 0)
     elif task.kind == "states":
         text = "\n".join(task.describe(e) for e in elements)
-        axes.set_xlabel(text, fontsize=6, loc="left")
+        axes.set_xlabel(text, fontsize=6, loc="left", parse_math=False)
     elif task.kind in ("points", "polygons") and image is None:
         rows_first = task.feature_names[:2] == ("row", "column")
         x, y = _places(task, values)
@@ -75,13 +75,13 @@ def draw_set(axes: Axes, task: SetTask, elements: torch.Tensor, image: np.ndarra
     elif image is None and len(values):
         axes.imshow(values, aspect="auto", vmin=0, vmax=1)
     else:
-        axes.set_xlabel("\n".join(task.describe(e) for e in elements[:8]), fontsize=6, loc="left")
+        text = "\n".join(task.describe(e) for e in elements[:8])
+        axes.set_xlabel(text, fontsize=6, loc="left", parse_math=False)
 
 
 def _places(task: SetTask, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where points lie: their first two features, or on a line if there is one number only."""
-    inside = {i for first, end in task.groups.values() for i in range(first, end)}
-    alone = values.shape[1] == 1 or 1 in inside
+    alone = 1 not in task.numbers
     return values[:, 0], np.full(len(values), 0.5) if alone else values[:, 1]
 
 

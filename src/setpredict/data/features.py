@@ -28,11 +28,16 @@ class Features:
 
     @classmethod
     def fit(
-        cls, records: Records, names: Sequence[str] | None = None, extent: Sequence[float] | None = None
+        cls,
+        records: Records,
+        names: Sequence[str] | None = None,
+        extent: Sequence[float] | None = None,
+        alike: Sequence[tuple[int, int]] = (),
     ) -> Features:
         """Ranges and categories of the training data.
 
         `extent` gives the first columns the ranges from 0 to its values instead: places in an image stay such.
+        Columns that are `alike` share one range.
         """
         columns = records.columns
         if columns is None:
@@ -48,6 +53,8 @@ class Features:
             if not is_category:
                 numbers = np.array([e[j] for e in elements], np.float64)
                 low[j], high[j] = numbers.min(), numbers.max()
+        for pair in map(list, alike):
+            low[pair], high[pair] = low[pair].min(), high[pair].max()
         if extent is not None:
             low[: len(extent)], high[: len(extent)] = 0, extent
         scale = np.where(high > low, high - low, 1.0)

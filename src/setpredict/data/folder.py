@@ -29,7 +29,7 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
     hold numbers and category names. Without val.jsonl a seeded part (`val`) of the training samples is set aside;
     without test.jsonl the test split is the val split. An optional task.json says {"features": [names], "kind":
     "points", "boxes", "states" or "vectors"}. Images are squashed to size × size; boxes (left, top, right, bottom)
-    and points in them are in pixels or parts of the image.
+    and points in them are in pixels or fractions of the image.
     """
     root = Path(folder).expanduser()
     if not (root / "train.jsonl").is_file():
@@ -48,7 +48,8 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
         _check_kind(root / "task.json", kind, train.columns)
     sources = {"train": train, **others}
     _check_images(root, sources)
-    features = Features.fit(train, settings.features, _extent(root, sources, kind))
+    sides = ((0, 2), (1, 3)) if kind == "boxes" else ()  # left and right, top and bottom: overlaps need one unit
+    features = Features.fit(train, settings.features, _extent(root, sources, kind), sides)
     targets = {name: features.encode(records) for name, records in sources.items()}
     inputs, offset, scale = _inputs(root, sources, size)
     N = max(1, *(int(t.sizes.max()) for t in targets.values()))

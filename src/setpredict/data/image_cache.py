@@ -35,10 +35,11 @@ def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None
 
     def build(temporary: Path) -> None:
         _build(temporary, name, files, size, workers or os.cpu_count() or 1)
-        for old in path.parent.glob(f"{name}-{size}-{'[0-9a-f]' * 16}.npy"):
-            old.unlink(missing_ok=True)
 
-    return cached(path, build, lambda file: _open(file, (len(files), 3, size, size)))
+    images = cached(path, build, lambda file: _open(file, (len(files), 3, size, size)))
+    for old in set(path.parent.glob(f"{name}-{size}-{'[0-9a-f]' * 16}.npy")) - {path}:
+        old.unlink(missing_ok=True)
+    return images
 
 
 def images_there(folder: Path, names: Sequence[str] | np.ndarray, what: str) -> np.ndarray:

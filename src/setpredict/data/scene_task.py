@@ -56,6 +56,7 @@ def scene_task(
         categories={} if box else clevr_state.ATTRIBUTES,
         spoken=() if box else clevr_state.SPOKEN,
         scale=None if box else clevr_state.SCALE,
+        auto_encodes=states_only,
     )
 
 

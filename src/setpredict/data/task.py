@@ -184,11 +184,16 @@ class SetTask:
         offset = torch.tensor(self.input_offset, dtype=values.dtype, device=values.device)
         return (values - offset) / torch.tensor(self.input_scale, dtype=values.dtype, device=values.device)
 
+    @property
+    def numbers(self) -> list[int]:
+        """The features that are no part of a one-hot group."""
+        inside = {i for first, end in self.groups.values() for i in range(first, end)}
+        return [i for i in range(self.features) if i not in inside]
+
     def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
         """One element in words: its numbers in the user's units, and the likeliest category of each group."""
         values = self.denormalise(torch.as_tensor(element)).tolist()
-        inside = {i for first, end in self.groups.values() for i in range(first, end)}
-        numbers = ", ".join(f"{v:.2f}" for i, v in enumerate(values) if i not in inside)
+        numbers = ", ".join(f"{values[i]:.2f}" for i in self.numbers)
         order = self.spoken or tuple(self.groups)
         words = [self.categories[g][int(np.argmax(values[slice(*self.groups[g])]))] for g in order]
         return " ".join([f"({numbers})", *words])

@@ -73,8 +73,9 @@ class PredictedSet(nn.Module):
     def begin_with(self, values: Float[Tensor, "N C"]) -> None:
         """Guess this set for every z, until training says more."""
         last = self.guess[-1]
-        if values.numel() != last.bias.numel() or len(values) != self.size:
-            raise ValueError(f"the guess has {last.bias.numel()} numbers, the initial set {values.numel()}")
+        assert isinstance(last, nn.Linear)
+        if len(values) != self.size or values.numel() != last.out_features:
+            raise ValueError(f"the guess has {last.out_features} numbers, the initial set {values.numel()}")
         values = values.clone()
         if self.mask is not None:
             values[:, -1] -= self.mask
@@ -94,7 +95,8 @@ def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0)
     """
     keys, count = keys.cpu(), math.prod(shape)
     places = torch.arange(2 * count)
-    bits = _mix(_mix(keys + seed * 0x632BE59BD9B4E019)[:, None] + places * 0x1E3779B97F4A7C15)
+    offset = (seed * 0x632BE59BD9B4E019 + 2**63) % 2**64 - 2**63  # as 64-bit integers wrap around
+    bits = _mix(_mix(keys + offset)[:, None] + places * 0x1E3779B97F4A7C15)
     uniform = ((bits >> 11) & (2**53 - 1)).double() * 2.0**-53  # [0, 1)
     u, v = uniform.view(len(keys), 2, count).unbind(1)
     normal = (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * torch.pi * v)

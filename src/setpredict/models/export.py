@@ -41,6 +41,9 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
     elsewhere = replace(experiment.data, folder=None)  # where it lay is nobody else's business
     if experiment.data.name == "scenes" and experiment.data.folder:
         rows = [asdict(row) for row in evaluate_run(run, data=elsewhere)]
+    row = next((r for r in rows if r["steps"] in (None, experiment.decoder.steps)), None)
+    if row is None:
+        raise ValueError(f"{run} has no test score at the steps that it was trained with: setpredict evaluate {run}")
     size = (run / "best" / "model.safetensors").stat().st_size
     if size > MOST_BYTES:
         raise ValueError(f"{run} has {size / 1e6:.1f} MB of weights; a shipped model has at most {MOST_BYTES / 1e6} MB")
@@ -50,8 +53,8 @@ def export(run: Path, name: str | None = None, note: str = "", out: Path = FOLDE
         task=task.name,
         data=to_dict(elsewhere),
         command=record["command"] if record else command_of(experiment, name),
-        metrics=rows[0]["metrics"],
-        samples=rows[0]["samples"],
+        metrics=row["metrics"],
+        samples=row["samples"],
         date=datetime.fromtimestamp((run / "done.json").stat().st_mtime, UTC).date().isoformat(),
         parameters=sum(p.numel() for p in model.parameters()),
         steps_trained=record["steps_trained"] if record else done["step"],

@@ -132,12 +132,13 @@ def draw_objects(axes: Axes, task: SetTask, predicted: Sets | None, target: Sets
     widths = _widths(task)
     left = np.cumsum([0.0, *widths[:-1]]) / sum(widths)
     lines = max(task.max_size, len(rows)) + 1
+    place = {"va": "center", "transform": axes.transAxes, "parse_math": False}
     for x, head in zip(left, heads):
-        axes.text(x, 1 - 0.5 / lines, head, fontsize=5, color="#777777", va="center", transform=axes.transAxes)
+        axes.text(x, 1 - 0.5 / lines, head, fontsize=5, color="#777777", **place)
     for line, row in enumerate(rows, start=1):
         y = 1 - (line + 0.5) / lines
         for x, cell in zip(left, row.cells):
-            written = axes.text(x, y, cell.text, fontsize=5.5, va="center", transform=axes.transAxes)
+            written = axes.text(x, y, cell.text, fontsize=5.5, **place)
             written.set(color=WRONG if cell.wrong else INK, weight="bold" if cell.wrong else "normal")
             written.set_alpha(_alpha(row))
     axes.set_axis_off()
@@ -174,8 +175,7 @@ def _widths(task: SetTask) -> list[float]:
     """How wide each column of words is, in letters."""
     heads = columns(task)
     words = [max(len(w) for w in task.categories[n]) + 2 for n in (task.spoken or task.groups)]
-    numbers = task.features - sum(end - first for first, end in task.groups.values())
-    return ([6.0 * numbers + 1] if len(heads) > len(words) else []) + [float(w) for w in words]
+    return ([6.0 * len(task.numbers) + 1] if len(heads) > len(words) else []) + [float(w) for w in words]
 
 
 def _alpha(row: ObjectRow) -> float:

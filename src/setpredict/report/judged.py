@@ -51,7 +51,7 @@ class ObjectRow:
 
 def columns(task: SetTask) -> list[str]:
     """The heads of a table of objects: its numbers together, then the attributes in the order they are spoken."""
-    numbers = ", ".join(task.feature_names[i] for i in _numbers(task))
+    numbers = ", ".join(task.feature_names[i] for i in task.numbers)
     return [*([numbers] if numbers else []), *_attributes(task)]
 
 
@@ -98,17 +98,12 @@ def judge_boxes(predicted: Sets, target: Sets, sample: int, groups: Groups = NO_
     return right
 
 
-def _numbers(task: SetTask) -> list[int]:
-    inside = {i for first, end in task.groups.values() for i in range(first, end)}
-    return [i for i in range(task.features) if i not in inside]
-
-
 def _attributes(task: SetTask) -> tuple[str, ...]:
     return task.spoken or tuple(task.groups)
 
 
 def _cells(task: SetTask, guess: Tensor, truth: Tensor | None) -> tuple[Cell, ...]:
-    numbers, cells = _numbers(task), []
+    numbers, cells = task.numbers, []
     values = task.denormalise(guess)
     if numbers:
         text = ", ".join(f"{float(values[i]):.2f}" for i in numbers)

@@ -27,7 +27,7 @@ def object_blocks(task: SetTask, watched: Watched, sample: int, steps: Sequence[
 def terminal_table(task: SetTask, blocks: Blocks, title: str = "") -> Table:
     table = Table(title=title or None, title_justify="left")
     for head in ("", *columns(task), "mask"):
-        table.add_column(head, justify="right" if head == "mask" else "left")
+        table.add_column(Text(head), justify="right" if head == "mask" else "left")
     for name, rows in blocks:
         for i, row in enumerate(rows):
             words = [Text(c.text, style="bold red" if c.wrong else "") for c in row.cells]

@@ -13,7 +13,7 @@ from setpredict.files import write_text
 from setpredict.report.by_step import losses_by_step
 from setpredict.report.curves import training_curves
 from setpredict.report.html import figure, page, paragraph, section, table
-from setpredict.report.paper import TABLES
+from setpredict.report.paper import beside
 from setpredict.report.run_sections import best_score, heading_part, read_rows, run_sections
 from setpredict.report.tables import heading, shown
 from setpredict.report.watched import TrainedRun
@@ -89,7 +89,7 @@ def score_table(runs: Sequence[TrainedRun], names: Sequence[str]) -> str:
             values = [shown(m, r["metrics"][m]) if m in r["metrics"] else "" for m in metrics]
             steps = "–" if r["steps"] is None else str(r["steps"])
             cells.append([name, run.method, steps, *values, f"{r['milliseconds']:.2f}"])
-    for label, numbers in TABLES.get(runs[0].task.name, {}).items():
+    for label, numbers in beside(runs[0].experiment.data).items():
         cells.append([f"paper: {label}", "", "", *(f"{numbers[m][0]:g}" if m in numbers else "" for m in metrics), ""])
     return table(heads, cells, first_left=2) if cells else paragraph("None of these runs has been evaluated.")
 

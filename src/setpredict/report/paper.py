@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from setpredict.presets import DataConfig
+
 Number = tuple[float, float | None]
 Rows = dict[str, dict[str, Number]]
 
@@ -56,3 +60,10 @@ STATES = _rows(  # Table 3 and the appendix; iDSPN by its own evaluation, so not
     """,
 )
 TABLES: dict[str, Rows] = {"mnist": MNIST, "clevr-box": BOXES, "clevr-state": STATES}
+
+
+def beside(data: DataConfig) -> Rows:
+    """The paper's table for the data of a run, nothing where it is not the paper's: CLEVR has imitators."""
+    if data.name == "clevr" and (data.folder is None or Path(data.folder).name.startswith("CLEVR")):
+        return TABLES[f"clevr-{data.target}"]
+    return MNIST if data.name == "mnist" else {}

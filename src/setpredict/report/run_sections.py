@@ -17,7 +17,7 @@ from setpredict.report.curves import training_curves
 from setpredict.report.drawing import in_words, some_steps
 from setpredict.report.html import figure, paragraph, section, table
 from setpredict.report.object_tables import html_table, object_blocks
-from setpredict.report.paper import TABLES
+from setpredict.report.paper import beside
 from setpredict.report.pictures import picture
 from setpredict.report.set_sizes import confusion_table
 from setpredict.report.tables import heading, published, shown
@@ -69,7 +69,7 @@ def evaluation_table(run: TrainedRun) -> str:
     if not rows:
         return paragraph(f"Not evaluated on the test split yet: setpredict evaluate {run.folder}")
     names = list(rows[0]["metrics"])
-    paper = TABLES.get(run.task.name, {})
+    paper = beside(run.experiment.data)
     heads = ["", *map(heading, names), "ms/sample", "samples"]
     cells = []
     for r in rows:
@@ -78,8 +78,7 @@ def evaluation_table(run: TrainedRun) -> str:
                       str(r["samples"])])  # fmt: skip
     for label, numbers in paper.items():
         cells.append([f"paper: {label}", *(published(numbers.get(n)) for n in names), "", ""])
-    where = ", on CLEVR itself" if run.task.name.startswith("clevr") else ""
-    note = f"The paper's numbers are means over six runs at its own scale{where}." if paper else ""
+    note = "The paper's numbers are means over six runs at its own scale." if paper else ""
     return table(heads, cells) + (paragraph(note) if note else "")
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from setpredict.config import ConfigError
-from setpredict.data.task import Batch, SetTask
-
-SPLITS = ("train", "val", "test")
+from setpredict.data.task import SPLITS, Batch, SetTask
 
 
 @dataclass(frozen=True)

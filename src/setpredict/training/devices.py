@@ -8,6 +8,7 @@ import torch
 from lightning_fabric import Fabric
 
 from setpredict.config import ConfigError, TrainConfig
+from setpredict.sets import NotFinite
 
 
 def make_fabric(train: TrainConfig) -> Fabric:
@@ -31,3 +32,17 @@ def make_fabric(train: TrainConfig) -> Fabric:
     # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
     fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]
     return fabric
+
+
+def any_rank(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is set in any process."""
+    if fabric.world_size == 1:
+        return flag
+    total = fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum")
+    return bool(torch.as_tensor(total) > 0)
+
+
+def raise_anywhere(fabric: Fabric, problem: NotFinite | None) -> None:
+    """What one process met is raised in all of them, so that none waits for the others."""
+    if any_rank(fabric, problem is not None):
+        raise problem or NotFinite("another process met a value that is not finite")

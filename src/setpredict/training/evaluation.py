@@ -21,6 +21,8 @@ from setpredict.metrics import (
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
 from setpredict.model import SetPredictor
 from setpredict.modes import evaluating
+from setpredict.sets import NotFinite
+from setpredict.training.devices import raise_anywhere
 from setpredict.training.set_loss import make_set_loss
 
 
@@ -54,18 +56,24 @@ def evaluate(
     if isinstance(model.decoder, DSPN) and model.decoder.stop_below is not None:
         meters["steps_taken"] = MeanMetric().to(fabric.device)
     seen, seconds = 0, 0.0
-    for batch in task.loader(split, batch_size, workers=workers, rank=fabric.global_rank, world_size=fabric.world_size):
-        batch = batch.to(fabric.device)
-        began = _now(fabric)
-        with evaluating(model):
-            prediction = model(batch.input, steps=steps)
-        seconds += _now(fabric) - began
-        seen += len(batch)
-        for meter in meters.values():
-            if isinstance(meter, MeanMetric):
-                meter.update(prediction.steps_taken)
-            else:
-                meter.update(prediction.final, batch.target, batch.index)
+    problem = None
+    try:
+        rank, size = fabric.global_rank, fabric.world_size
+        for batch in task.loader(split, batch_size, workers=workers, rank=rank, world_size=size):
+            batch = batch.to(fabric.device)
+            began = _now(fabric)
+            with evaluating(model):
+                prediction = model(batch.input, steps=steps)
+            seconds += _now(fabric) - began
+            seen += len(batch)
+            for meter in meters.values():
+                if isinstance(meter, MeanMetric):
+                    meter.update(prediction.steps_taken)
+                else:
+                    meter.update(prediction.final, batch.target, batch.index)
+    except NotFinite as e:
+        problem = e
+    raise_anywhere(fabric, problem)
     metrics = {k: v for name, meter in meters.items() for k, v in named(name, meter).items()}
     taken = (steps if steps is not None else model.decoder.steps) if isinstance(model.decoder, DSPN) else None
     precisions = [v for k, v in metrics.items() if k.startswith("AP") and v == v]  # NaN where no set has an element

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from setpredict.config import ConfigError
@@ -28,7 +29,10 @@ def init_from(model: SetPredictor, run: Path) -> None:
     if not isinstance(guess, PredictedSet) or (theirs.kind == "dspn" and theirs.initial == "predicted"):
         load_weights(model, weights)
         return
-    saved = load_file(weights)
+    try:
+        saved = load_file(weights)
+    except SafetensorError as e:
+        raise ConfigError(f"{weights} is not a readable safetensors file: {e}") from None
     shared = saved.pop("decoder.initial.values", None)
     saved = {k.replace("decoder.layers.", "decoder.initial.guess."): v for k, v in saved.items()}
     own = model.state_dict()

@@ -20,6 +20,7 @@ from setpredict.decoders import DSPN
 from setpredict.losses import SetLoss, outer_loss
 from setpredict.model import SetPredictor
 from setpredict.sets import NotFinite, Prediction
+from setpredict.training.devices import raise_anywhere
 from setpredict.training.optimiser import learning_rate, make_optimiser, update_average
 from setpredict.training.set_loss import make_set_loss
 
@@ -136,8 +137,9 @@ def forward(
             problem = NotFinite(f"the loss is {parts['loss'].item()}")
     except NotFinite as e:
         problem = e
-    if any_rank(fabric, problem is not None) or parts is None or prediction is None:
-        raise problem or NotFinite("another process met a value that is not finite")
+    raise_anywhere(fabric, problem)
+    assert parts is not None
+    assert prediction is not None
     return parts, prediction
 
 
@@ -182,11 +184,3 @@ def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches
             seconds = fabric.broadcast(seconds)
         done.append(seconds / max(train.max_minutes * 60, 1e-9))
     return max(done)
-
-
-def any_rank(fabric: Fabric, flag: bool) -> bool:
-    """Whether the flag is set in any process."""
-    if fabric.world_size == 1:
-        return flag
-    total = fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum")
-    return bool(torch.as_tensor(total) > 0)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
 
-from setpredict.config import ConfigError, LossConfig, from_dict, to_dict
+from setpredict.config import ConfigError, LossConfig, TrainConfig, from_dict, to_dict
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import DSPN, diagnose
 from setpredict.files import write_text
@@ -25,12 +26,12 @@ from setpredict.revision import hardware, revision
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.card import to_card
 from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
-from setpredict.training.devices import make_fabric
+from setpredict.training.devices import any_rank, make_fabric
 from setpredict.training.evaluation import Evaluation, evaluate, make_meters
 from setpredict.training.init_from import init_from as begin_with
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
-from setpredict.training.loop import Step, TrainState, any_rank, fit, share_buffers
+from setpredict.training.loop import Step, TrainState, fit, share_buffers
 from setpredict.training.set_loss import make_set_loss
 
 MOST_ROLLBACKS = 3
@@ -125,7 +126,7 @@ def evaluate_run(
         experiment = Experiment(data, loss=loss)
     if not (weights / "model.safetensors").is_file():
         raise FileNotFoundError(f"{folder} has no validated model yet: {weights} is missing")
-    fabric = make_fabric(experiment.train)
+    fabric = _any_fabric(experiment.train)
     fabric.launch()
     console = console if console and fabric.is_global_zero else Console(quiet=True)
     model = SetPredictor.from_pretrained(weights, str(fabric.device), allow_own_code=finished)
@@ -139,6 +140,14 @@ def evaluate_run(
         write_text(folder / f"evaluation-{split}.json", text + "\n")
     fabric.barrier()
     return rows
+
+
+def _any_fabric(train: TrainConfig) -> Fabric:
+    """The devices of the training, or what this machine has: scores do not depend on them."""
+    try:
+        return make_fabric(train)
+    except ConfigError:
+        return make_fabric(replace(train, accelerator="auto", devices=1))
 
 
 @dataclass
@@ -194,7 +203,8 @@ class Run:
         if self.stopped:
             self.console.print(
                 f"Stopped after step {self.state.step}; nothing is lost. Go on with:\n"
-                f"  setpredict train --resume {self.folder}"
+                f"  setpredict train --resume {self.folder}",
+                markup=False,
             )
         return self.last
 
@@ -282,7 +292,10 @@ class Run:
         model = self.state.best_weights
         with torch.no_grad(), evaluating(model):
             prediction = model(batch.input)
-        draw(self.task, batch, prediction, self.folder / "pictures" / f"step-{self.state.step:07d}.png")
+        try:
+            draw(self.task, batch, prediction, self.folder / "pictures" / f"step-{self.state.step:07d}.png")
+        except Exception as e:  # whatever it is, no picture is worth a training
+            self.line.say(f"[yellow]No picture of step {self.state.step}: {escape(' '.join(str(e).split()))}[/]")
 
     def save(self) -> None:
         if self.fabric.is_global_zero:
@@ -313,6 +326,8 @@ def _refuse_folder(folder: Path, resume: bool) -> None:
         raise FileNotFoundError(f"{folder} has no checkpoint to resume from (last.ckpt)")
     if not resume and (folder / "last.ckpt").exists():
         raise FileExistsError(f"{folder} is a run already. Go on with --resume {folder}, or choose another --name.")
+    if not resume and any((folder / name).exists() for name in ("done.json", "best")):
+        raise FileExistsError(f"{folder} is a run already, without its checkpoint. Choose another --name.")
 
 
 def _refuse_other_model(ours: Experiment, theirs: Experiment, folder: Path) -> None:

@@ -17,9 +17,9 @@ class DecodeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"points": [[0.2, 0.4]], "steps": 20}]})
 
-    points: (
-        Annotated[list[Annotated[list[Number], Field(min_length=1, max_length=64)]], Field(max_length=2048)] | None
-    ) = Field(None, description="A set, for models whose input is one: a list of elements.")
+    points: Annotated[list[Element], Field(max_length=2048)] | None = Field(
+        None, description="A set, for models whose input is one: a list of elements."
+    )
     vector: Annotated[list[Number], Field(min_length=1, max_length=4096)] | None = Field(
         None, description="A vector, for models whose input is one."
     )
