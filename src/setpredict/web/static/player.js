@@ -29,6 +29,7 @@ export class Player {
       </div>
       <div class="more"><label>Steps to take <input type="number" class="steps" min="1" max="${MOST_STEPS}"></label>
         <span class="legend"></span></div>
+      <div class="more">Representation loss at every step: how far the encoding of the set is from the vector.</div>
       <svg class="chart" role="img"></svg>`;
     const find = (name) => root.querySelector(name);
     [this.slider, this.where, this.button, this.chart] = [".slider", ".where", ".play", ".chart"].map(find);
