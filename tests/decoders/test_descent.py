@@ -1,5 +1,7 @@
 """The inner loop as a pure function: its formulas, and its derivatives against hand-written ones."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import Tensor
@@ -160,6 +162,38 @@ def test_stopped_samples_no_longer_change():
     assert torch.equal(early.losses, way.losses)
     assert torch.equal(early.grad_norms, way.grad_norms)
     assert torch.equal(early.steps_taken, way.steps_taken)
+
+
+@dataclass
+class Counted:
+    """A bowl that notes how many samples it was asked for."""
+
+    goal: Tensor
+    asked: list[int]
+
+    def __call__(self, y: Tensor) -> Tensor:
+        self.asked.append(len(y))
+        return ((y - self.goal) ** 2).sum(1) / 2
+
+    def of(self, samples: Tensor) -> "Counted":
+        return Counted(self.goal[samples], self.asked)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.3, "nesterov": True}, {"penalty": 0.01, "clip_norm": 3.0}])
+def test_stopped_samples_cost_nothing_without_gradients(options):
+    goal, start = torch.tensor([[0.0], [1.0], [2.0]]).double(), torch.tensor([[1.0], [16.0], [2.1]]).double()
+    bowl = Counted(goal, [])
+    way = descend(bowl, start, steps=20, step_size=0.5, stop_below=0.1, **options)
+    assert bowl.asked == [3] * 21
+    bowl.asked.clear()
+    with torch.no_grad():
+        fewer = descend(bowl, start, steps=20, step_size=0.5, stop_below=0.1, **options)
+    torch.testing.assert_close(fewer.states, way.states)
+    torch.testing.assert_close(fewer.losses, way.losses)
+    assert torch.equal(fewer.steps_taken, way.steps_taken)
+    last = int(way.steps_taken.max())
+    assert bowl.asked == [3, *(int((way.steps_taken >= t).sum()) for t in range(1, last + 1)), 3]
+    assert 1 in bowl.asked
 
 
 def test_no_steps():

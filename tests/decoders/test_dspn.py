@@ -234,6 +234,19 @@ def test_stopping_reports_the_steps_taken():
         torch.testing.assert_close(stopped.elements[: taken + 1, i], whole.elements[: taken + 1, i])
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_stopping_without_gradients_gives_the_same(fast):
+    decoder, z = make(step_size=1.0, momentum=0.5, steps=60, fast=fast), vectors()
+    threshold = float(decoder(z).repr_loss[10].median())  # pyright: ignore
+    expected = decoder(z, stop_below=threshold)
+    with torch.no_grad():
+        got = decoder(z, stop_below=threshold)
+    assert len(set(expected.steps_taken.tolist())) > 1
+    assert torch.equal(got.steps_taken, expected.steps_taken)
+    torch.testing.assert_close(got.elements, expected.elements)
+    torch.testing.assert_close(got.repr_loss, expected.repr_loss)
+
+
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("options", [{}, IDSPN, {"initial": "predicted"}])
 def test_decoding_without_gradients(context, options):

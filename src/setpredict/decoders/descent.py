@@ -11,7 +11,8 @@ from torch import Tensor
 
 Objective = Callable[[Tensor], Tensor]
 """From a batch of samples (B, …) to a loss each (B,), no sample's loss depending on another sample. One that knows
-its own derivative has a method `value_and_grad(y)`, which returns losses (B,) and gradients (B, …)."""
+its own derivative has a method `value_and_grad(y)`, which returns losses (B,) and gradients (B, …). One that can leave
+out samples has a method `of(indices)`, which returns the objective of those alone."""
 
 
 @dataclass
@@ -43,10 +44,10 @@ def descend(
     """Take `steps` steps Y ← P(Y − η ∂L/∂Y) from P(start), for samples of any shape.
 
     With momentum μ, v ← μv + g and the step is ηv, or η(g + μv) with `nesterov`. `clip_norm` bounds every sample's
-    gradient norm. `penalty` adds penalty/2 ‖Y − Y0‖² to what is minimised. A sample whose loss is below `stop_below`
-    no longer changes. Differentiation goes through the last `backprop_steps` steps (None: all of them); `implicit`
-    with one step is iDSPN's: the last step passes back the derivative of P(Y − g), whatever step size, momentum and
-    clipping made of its value.
+    gradient norm. `penalty` adds penalty/2 ‖Y − Y0‖² to what is minimised. A sample whose loss is below `stop_below` no
+    longer changes, and costs nothing more where there are no gradients. Differentiation goes through the last
+    `backprop_steps` steps (None: all of them); `implicit` with one step is iDSPN's: the last step passes back the
+    derivative of P(Y − g), whatever step size, momentum and clipping made of its value.
 
     >>> way = descend(lambda y: (y**2).sum(1) / 2, torch.tensor([[4.0], [8.0]]), steps=2, step_size=0.5)
     >>> way.states[:, :, 0]
@@ -55,7 +56,7 @@ def descend(
             [1., 2.]])
     """
     check_steps(steps, backprop_steps, implicit, clip_norm)
-    value_and_grad = getattr(objective, "value_and_grad", None) or _value_and_grad(objective)
+    value_and_grad = _value_and_grad(objective)
     k = steps if backprop_steps is None else min(backprop_steps, steps)
     y = start if project is None else _project_start(start, project)
     if k < steps:
@@ -64,12 +65,14 @@ def descend(
     velocity = torch.zeros_like(y)
     active = torch.ones(len(y), dtype=torch.bool, device=y.device)
     taken = active.long() * 0
-    states, losses, norms = [y], [], []
+    states, losses, norms, found = [y], [], [], None
+    sparing = stop_below is not None and not torch.is_grad_enabled()
     for t in range(steps):
-        if stop_below is not None and not torch.is_grad_enabled() and t and not bool(active.any()):
+        if sparing and found and not bool(active.any()):
             break
         with torch.set_grad_enabled(torch.is_grad_enabled() and t >= steps - k):
-            loss, grad = value_and_grad(y)
+            found = _still(objective, y, active, found) if sparing and found else value_and_grad(y)
+            loss, grad = found
             norms.append(grad.detach().flatten(1).norm(dim=1))
             losses.append(loss.detach())
             if penalty:
@@ -101,8 +104,23 @@ def descend(
     )
 
 
+def _still(
+    objective: Objective, y: Tensor, active: Bool[Tensor, " B"], before: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Losses and gradients of the samples that still move; the others keep those from before."""
+    part = getattr(objective, "of", None)
+    if part is None or bool(active.all()):
+        return _value_and_grad(objective)(y)
+    moving = active.nonzero().squeeze(1)
+    loss, grad = _value_and_grad(part(moving))(y[moving])
+    return before[0].index_copy(0, moving, loss), before[1].index_copy(0, moving, grad)
+
+
 def _value_and_grad(objective: Objective) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Losses and gradients by `torch.func`, which also works inside no_grad, inference_mode and DDP."""
+    """Its own, or by `torch.func`, which also works inside no_grad, inference_mode and DDP."""
+    own = getattr(objective, "value_and_grad", None)
+    if own is not None:
+        return own
 
     def summed(y: Tensor) -> tuple[Tensor, Tensor]:
         losses = objective(y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -40,6 +42,12 @@ class FastObjective:
         if not torch.is_grad_enabled():  # a function does not see that by itself, and would keep what backward needs
             tensors = [t.detach() for t in tensors]
         return FastStep.apply(self.plan, *tensors)
+
+    def of(self, samples: Tensor) -> FastObjective:
+        """The same for some of the samples."""
+        part = copy(self)
+        part.z = self.z[samples]
+        return part
 
     def __call__(self, y: Tensor) -> Tensor:
         """The losses alone; with gradients on, they are part of the step that has both."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from setpredict.sets import Mask
@@ -50,3 +50,7 @@ class ReprObjective:
 
     def __call__(self, state: Float[Tensor, "B N C"]) -> Float[Tensor, " B"]:
         return representation_loss(self.encoder(*self.read(state)), self.z, self.kind)
+
+    def of(self, samples: Int[Tensor, " b"]) -> ReprObjective:
+        """The same for some of the samples."""
+        return replace(self, z=self.z[samples])
