@@ -21,7 +21,7 @@ Groups = Mapping[str, Mapping[str, str]]
 
 def curves(entries: Sequence[Entry], name: str) -> Figure:
     """Validations by a metric against training time, a line a run."""
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots()
     labels = list(dict.fromkeys(e["row"] for e in entries))
     for entry in entries:
@@ -35,9 +35,12 @@ def curves(entries: Sequence[Entry], name: str) -> Figure:
         axes.xaxis.set_major_formatter("{x:g}")
     if not percent(name):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}")
     axes.grid(alpha=0.25, which="both")
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside right upper")
     return figure
 
 
