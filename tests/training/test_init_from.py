@@ -68,6 +68,7 @@ def test_fine_tuning_starts_from_the_best_weights(tiny, run_folder):
     other = run_folder.with_name("tuned")
     go(tiny, other, init_from=run_folder)
     tuned = torch.load(other / "last.ckpt", weights_only=True)["model"]
+    assert tuned.keys() == best.state_dict().keys()
     assert all(torch.equal(v, best.state_dict()[k]) for k, v in tuned.items())
     with pytest.raises(FileNotFoundError, match=r"there is no run .*nowhere; shipped models are"):
         go(tiny, run_folder.with_name("x"), init_from=run_folder.with_name("nowhere"))

@@ -93,7 +93,7 @@ export class Player {
     this.where.classList.toggle("beyond", beyond);
     this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${this.steps}${beyond ? ", beyond the trained ones" : ""}`);
     drawChart(this.chart, this.series, this.step, this.steps, this.trained);
-    const said = this.series.map((s) => `${s.name} ${(s.values[Math.min(this.step, s.values.length - 1)] ?? 0).toExponential(1)}`);
+    const said = this.series.map((s) => `${s.name} ${(s.values[Math.min(this.step, s.values.length - 1)] ?? 0).toExponential(2)}`);
     this.chart.setAttribute("aria-label", `Representation loss at step ${this.step}: ${said.join(", ")}`);
   }
 }

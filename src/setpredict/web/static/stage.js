@@ -70,7 +70,7 @@ export class Stage {
       const step = Math.min(this.player.step, answer.steps);
       drawAnswer(canvas, model, answer, step, this.look(answer));
       const there = answer.mask[step].filter((m) => m > 0.5).length;
-      const loss = answer.repr_loss ? `loss ${answer.repr_loss[step].toExponential(1)}` : "one shot";
+      const loss = answer.repr_loss ? `loss ${answer.repr_loss[step].toExponential(2)}` : "one shot";
       caption.textContent = `${there} element${there === 1 ? "" : "s"} · ${loss}`;
       canvas.setAttribute("aria-label", `${this.method(model.name)}, step ${step}: ${there} elements, ${loss}`);
       canvas.dataset.step = String(step);
