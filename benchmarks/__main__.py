@@ -93,9 +93,9 @@ def _show(results: dict[str, Any]) -> None:
     for key, (work, bar) in BARS.items():
         if key in results:
             met = bar is None or results[key] >= bar
-            colour = "green" if met else "red"
+            color = "green" if met else "red"
             goal = "report" if bar is None else f"{bar:g} ×"
-            table.add_row(key, work, f"[{colour}]{results[key]:.2f} ×[/{colour}]", goal)
+            table.add_row(key, work, f"[{color}]{results[key]:.2f} ×[/{color}]", goal)
     console = Console()
     console.print(table)
     console.print(machine_line(results))

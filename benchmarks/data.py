@@ -32,8 +32,8 @@ def per_second(work: Callable[[], int], seconds: float = 2.0) -> float:
 def rendered(seconds: float) -> list[Row]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from setpredict.data.render import render
-    from setpredict.data.scene_sampler import sample_scene
+    from setpredict.data.render.tracer import render
+    from setpredict.data.render.sampler import sample_scene
 
     views = [sample_scene(0, "benchmark", i).view for i in range(32)]
     cores = os.cpu_count() or 1
@@ -49,8 +49,8 @@ def rendered(seconds: float) -> list[Row]:
 
 
 def generated(seconds: float) -> list[Row]:
-    from setpredict.data.clevr import clevr
-    from setpredict.data.scenes import SceneOptions, generate
+    from setpredict.data.sources.clevr import clevr
+    from setpredict.data.sources.scenes import SceneOptions, generate
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SETPREDICT_CACHE"] = str(Path(folder) / "cache")
@@ -71,7 +71,7 @@ def generated(seconds: float) -> list[Row]:
 
 
 def sets_made(seconds: float) -> list[Row]:
-    from setpredict.data.multisets import multisets
+    from setpredict.data.sources.multisets import multisets
 
     points = multisets().train
     indices = np.arange(256)
@@ -84,7 +84,7 @@ def sets_made(seconds: float) -> list[Row]:
     ]
     folder = os.environ.get("SETPREDICT_DATA")
     if folder and (Path(folder) / "mnist").is_dir():
-        from setpredict.data.mnist import mnist
+        from setpredict.data.sources.mnist import mnist
 
         mnist()
         begin = time.perf_counter()

@@ -50,7 +50,7 @@ def measure(case: str) -> dict[str, Any]:
             with fabric.no_backward_sync(state.module, enabled=not synced):
                 parts, _ = forward(fabric, state, batch, set_loss, experiment.loss, experiment.train, 0, 0.0)
                 fabric.backward(parts["loss"])
-            state.optimiser.zero_grad()
+            state.optimizer.zero_grad()
             if repeat:  # the first is a warm-up
                 times[synced].append(time.perf_counter() - began)
     parameters = sum(p.numel() for p in state.model.parameters())

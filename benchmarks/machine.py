@@ -42,7 +42,7 @@ def matmul_rate(repeats: int = 20) -> float:
 
 
 def training_flops(B: int, T: int, rows: int, sizes: list[int], encode: bool) -> float:
-    """FLOPs of the products in one training step with full backpropagation: rows × Σ of neighbouring layer sizes.
+    """FLOPs of the products in one training step with full backpropagation: rows × Σ of neighboring layer sizes.
 
     A step is two passes forward and four back (the tangent, the network, and the weights twice); the first one shares
     forward and one way back over the batch. One pass for the last loss; three to encode the input, if it is a set.

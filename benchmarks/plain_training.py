@@ -1,7 +1,7 @@
 """How long MNIST takes to a validation Chamfer loss of 0.3e-3: our training, and the same one written the plain way.
 
 `python -m benchmarks.plain_training [--until 0.0003]` trains both one after the other with the settings of `setpredict
-reproduce mnist --rows "DSPN (all)" --minutes 90`: the same first weights, batches, optimiser, schedule and moving
+reproduce mnist --rows "DSPN (all)" --minutes 90`: the same first weights, batches, optimizer, schedule and moving
 average. Validation does not count as training time.
 """
 
@@ -24,14 +24,14 @@ from benchmarks.cases import copy_decoder, features_first, stacked
 from benchmarks.machine import describe
 from setpredict.data.task import SetTask
 from setpredict.decoders import DSPN
-from setpredict.files import write_text
+from setpredict.core.files import write_text
 from setpredict.model import SetPredictor
 from setpredict.presets import Experiment, make_task
-from setpredict.revision import revision
+from setpredict.core.revision import revision
 from setpredict.studies import configure, studies
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit
-from setpredict.training.optimiser import learning_rate, make_optimiser, update_average
+from setpredict.training.optimizer import learning_rate, make_optimizer, update_average
 
 RESULTS = Path(__file__).parents[1] / "results" / "plain-mnist-small.json"
 ROW = "DSPN (all)"
@@ -80,19 +80,19 @@ def train_plain(experiment: Experiment, task: SetTask, watch: Watch) -> None:
     assert isinstance(model.decoder, DSPN)
     plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, experiment.latent), task.max_size, 2)
     copy_decoder(model.decoder, plain)
-    average, optimiser = copy.deepcopy(plain), make_optimiser(plain, config)
+    average, optimizer = copy.deepcopy(plain), make_optimizer(plain, config)
     seconds, step, limit = 0.0, 0, 60 * (config.max_minutes or float("inf"))
     for epoch in range(config.epochs):
         for batch in task.loader("train", config.batch_size, seed=config.seed, epoch=epoch):
             began = time.perf_counter()
-            for group in optimiser.param_groups:
+            for group in optimizer.param_groups:
                 group["lr"] = learning_rate(config, step, seconds / limit)
             target = features_first(batch.target)
             sets, masks = plain(plain.encoder(target[:, :2], target[:, 2]))
             baseline.chamfer(stacked(sets, masks), target).backward()
             clip_grad_norm_(plain.parameters(), config.clip_grad or float("inf"))
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             step += 1
             update_average(average, plain, config.ema, step)
             seconds += time.perf_counter() - began

@@ -20,7 +20,7 @@ from setpredict.training.devices import make_fabric
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import TrainState, fit
-from setpredict.training.run import Run
+from setpredict.runs.train import Run
 from setpredict.training.set_loss import make_set_loss
 
 RESULTS = Path(__file__).parent / "results" / "training_loop.json"
@@ -45,8 +45,8 @@ def compare(name: str, steps: int, rounds: int = 8) -> dict[str, float | str]:
             parts["loss"].backward()
             if train.clip_grad is not None:
                 clip_grad_norm_(state.model.parameters(), train.clip_grad)
-            state.optimiser.step()
-            state.optimiser.zero_grad()
+            state.optimizer.step()
+            state.optimizer.zero_grad()
         bare.append(time.perf_counter() - began)
         train.max_steps = (r + 1) * steps
         with tempfile.TemporaryDirectory() as folder:

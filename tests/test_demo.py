@@ -8,10 +8,10 @@ import torch
 from rich.console import Console
 
 from setpredict.config import InputConfig, ModelConfig
-from setpredict.data.polygons import polygon
+from setpredict.data.sources.polygons import polygon
 from setpredict.demo import run
 from setpredict.model import SetPredictor
-from setpredict.report.sweep import hardest, turn
+from setpredict.report.figures.sweep import hardest, turn
 from setpredict.sets import Sets
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 import setpredict
 from setpredict import EncoderConfig, ModelConfig, SetPredictor, Sets, cli
-from setpredict.data.folder import folder
+from setpredict.data.sources.folder import folder
 from setpredict.presets import METHODS, PRESETS, preset
 from setpredict.studies import configure, studies
 from setpredict.web.limits import LARGEST_NUMBER, Limits

@@ -15,7 +15,7 @@ from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import METHODS, PRESETS, SCALES, DataConfig, Experiment, make_task, preset
 from setpredict.sets import Sets
-from setpredict.training.card import read_card, to_card
+from setpredict.data.description import read_card, to_card
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
 
@@ -102,7 +102,7 @@ def test_the_papers_hyperparameters():
     idspn = preset("clevr-state", "idspn", "paper")
     assert (idspn.decoder.steps, idspn.train.few_steps_until, idspn.train.batch_size) == (40, 0.5, 128)
     assert (idspn.decoder.clip_norm, idspn.decoder.momentum, idspn.decoder.nesterov) == (10.0, 0.9, True)
-    assert (idspn.encoder.kind, idspn.encoder.pool, idspn.encoder.normalise) == ("mlp", "fspool-free", False)
+    assert (idspn.encoder.kind, idspn.encoder.pool, idspn.encoder.normalize) == ("mlp", "fspool-free", False)
     assert (idspn.input.depth, idspn.input.tail, idspn.loss.repr_weight) == (18, "idspn", 0.0)
     assert (idspn.train.lr, idspn.train.schedule, idspn.train.decay_at) == (1e-3, "step", (0.9,))
     assert preset("mnist", "mlp", "paper").decoder.mask_bias == 1.0
@@ -238,7 +238,7 @@ def test_the_preset_folder_takes_what_data_check_takes(tmp_path, monkeypatch):
 
 
 def test_the_preset_folder_takes_clevrs_layout(tmp_path, monkeypatch):
-    from setpredict.data.scenes import SceneOptions, generate
+    from setpredict.data.sources.scenes import SceneOptions, generate
 
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
     made = generate(SceneOptions(tmp_path / "made", train=4, val=1, size=8))

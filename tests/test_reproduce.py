@@ -10,7 +10,7 @@ from setpredict.cli import run
 from setpredict.config import ConfigError
 from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig, Experiment, make_task
-from setpredict.report.paper import TABLES
+from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.studies import changed, configure, studies
 

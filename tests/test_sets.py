@@ -122,7 +122,7 @@ def test_prediction_moves_whole():
     assert moved.steps_taken is not None
     assert moved.steps_taken.dtype == torch.int64
     assert prediction.steps == 2
-    assert prediction.travelled.shape == (3, 2)
+    assert prediction.traveled.shape == (3, 2)
 
 
 def test_infinite_masks_are_named():

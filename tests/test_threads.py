@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from setpredict.threads import apart, spread, workers
+from setpredict.core.threads import parallel_map, parallel_for, workers
 
 
 @pytest.fixture
@@ -20,16 +20,16 @@ def three_threads():
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_every_item_once(three_threads, count):
     seen = []
-    spread(count, lambda start, stop, worker: seen.extend(range(start, stop)))
+    parallel_for(count, lambda start, stop, worker: seen.extend(range(start, stop)))
     assert sorted(seen) == list(range(count))
     seen.clear()
-    apart(count, lambda item, worker: seen.append(item))
+    parallel_map(count, lambda item, worker: seen.append(item))
     assert sorted(seen) == list(range(count))
 
 
 def test_workers_have_numbers_and_one_torch_thread(three_threads):
     met = []
-    apart(6, lambda item, worker: met.append((worker, torch.get_num_threads(), workers(9), threading.get_ident())))
+    parallel_map(6, lambda item, worker: met.append((worker, torch.get_num_threads(), workers(9), threading.get_ident())))
     assert {worker for worker, *_ in met} == {0, 1, 2}
     assert {(threads, nested) for _, threads, nested, _ in met} == {(1, 1)}
     assert threading.get_ident() not in {ident for *_, ident in met}
@@ -47,11 +47,11 @@ def test_the_callers_modes(three_threads):
     def look(item, worker):
         seen.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
 
-    apart(3, look)
+    parallel_map(3, look)
     assert set(seen) == {(False, False)}
     seen.clear()
     with torch.inference_mode():
-        apart(3, look)
+        parallel_map(3, look)
     assert set(seen) == {(False, True)}
 
 
@@ -64,15 +64,15 @@ def test_an_error_is_raised_here_once_all_are_done(three_threads):
         done.append(item)
 
     with pytest.raises(ValueError, match="item 0 is broken"):
-        apart(3, work)
+        parallel_map(3, work)
     assert sorted(done) == [1, 2]
     with pytest.raises(ValueError, match="item 0 is broken"):
-        spread(3, lambda start, stop, worker: work(start, worker))
+        parallel_for(3, lambda start, stop, worker: work(start, worker))
 
 
 def test_nested_work_does_not_wait_for_itself(three_threads):
     seen = []
-    apart(3, lambda item, worker: spread(5, lambda start, stop, _: seen.append(stop - start)))
+    parallel_map(3, lambda item, worker: parallel_for(5, lambda start, stop, _: seen.append(stop - start)))
     assert sum(seen) == 15
 
 
@@ -81,7 +81,7 @@ def test_one_thread_stays_in_the_caller():
     torch.set_num_threads(1)
     try:
         seen = []
-        apart(2, lambda item, worker: seen.append(threading.get_ident()))
+        parallel_map(2, lambda item, worker: seen.append(threading.get_ident()))
         assert set(seen) == {threading.get_ident()}
     finally:
         torch.set_num_threads(before)
@@ -89,14 +89,14 @@ def test_one_thread_stays_in_the_caller():
 
 def _in_child(queue):
     seen = []
-    spread(4, lambda start, stop, worker: seen.extend(range(start, stop)))
+    parallel_for(4, lambda start, stop, worker: seen.extend(range(start, stop)))
     queue.put(sorted(seen))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
 def test_a_forked_child_makes_its_own_threads(three_threads):
-    spread(4, lambda start, stop, worker: None)  # the parent's threads are there
+    parallel_for(4, lambda start, stop, worker: None)  # the parent's threads are there
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))

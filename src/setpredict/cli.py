@@ -15,7 +15,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from setpredict import __version__
-from setpredict.data.scenes import SceneOptions
+from setpredict.data.sources.scenes import SceneOptions
 from setpredict.presets import METHODS, PRESETS, SCALES, Experiment, preset
 
 
@@ -53,7 +53,7 @@ def train(arguments: Sequence[str]) -> None:
             break
     name = rest.pop(0) if rest and not rest[0].startswith("-") else None
     if resumed is not None:
-        from setpredict.training.run import read_experiment
+        from setpredict.runs.train import read_experiment
 
         if name or any(chosen.values()):
             raise ValueError(f"--resume {resumed} goes on with that run's own preset, method and scale: leave them out")
@@ -76,8 +76,8 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     from rich.markup import escape
 
     from setpredict.config import to_dict
-    from setpredict.report.pictures import save_validation_picture
-    from setpredict.training.run import train_run
+    from setpredict.report.figures.pictures import save_validation_picture
+    from setpredict.runs.train import train_run
 
     experiment, console = options.experiment, Console()
     folder = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
@@ -110,9 +110,9 @@ def evaluate(
     """
     from rich.console import Console
 
-    from setpredict.models import model_folder
-    from setpredict.report.tables import evaluation_rows, terminal
-    from setpredict.training.run import evaluate_run
+    from setpredict.runs.card import model_folder
+    from setpredict.report.tables.text import evaluation_rows, terminal
+    from setpredict.runs.train import evaluate_run
 
     if any(s < 0 for s in steps):
         raise ValueError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
@@ -140,8 +140,8 @@ def predict(
     """
     from json import dumps
 
-    from setpredict.models import model_folder
-    from setpredict.predicting import predict_files
+    from setpredict.runs.card import model_folder
+    from setpredict.runs.predict import predict_files
 
     if not inputs:
         raise ValueError("predict needs at least one input")
@@ -214,7 +214,7 @@ def results(
 
 def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
     """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout."""
-    from setpredict.data.scenes import generate
+    from setpredict.data.sources.scenes import generate
 
     print(generate(options))
 
@@ -226,7 +226,7 @@ def check(path: Positional[Path]) -> None:
         path: A folder with train.jsonl (and val.jsonl, test.jsonl), a COCO annotation file or folder, CLEVR's or
             MNIST's folder.
     """
-    from setpredict.data.check import check as look
+    from setpredict.report.data_check import check as look
 
     look(path)
 

@@ -51,7 +51,7 @@ class EncoderConfig:
     """Pieces of FSPool's piecewise-linear weight."""
     mask: Literal["feature", "weight", "filter"] = "feature"
     """What becomes of the mask: one more feature (the paper), a factor, or a hard filter (not with DSPN)."""
-    normalise: bool = True
+    normalize: bool = True
     """Divide by the set size before pooling, as the paper does."""
     mask_sum: bool = False
     """Make the last latent number four times the mean of the masks."""
@@ -113,7 +113,7 @@ class ModelConfig:
 
 @dataclass
 class LossConfig:
-    """What training minimises: the outer loss of Algorithm 1."""
+    """What training minimizes: the outer loss of Algorithm 1."""
 
     set: Literal["chamfer", "hungarian"] = "hungarian"
     cost: Literal["huber", "squared"] = "huber"
@@ -136,13 +136,13 @@ class TrainConfig:
 
     epochs: int = 100
     max_steps: int | None = None
-    """Stop after so many optimiser steps (None: the epochs decide)."""
+    """Stop after so many optimizer steps (None: the epochs decide)."""
     max_minutes: float | None = None
     """Stop after so much training time, validation not counted (None: the epochs decide)."""
     batch_size: int = 32
     """Samples of one process in one step."""
     accumulate: int = 1
-    """Batches whose gradients are added up before an optimiser step."""
+    """Batches whose gradients are added up before an optimizer step."""
     optimizer: Literal["adam", "adamw"] = "adam"
     lr: float = 1e-3
     weight_decay: float = 0.0
@@ -160,11 +160,11 @@ class TrainConfig:
     patience: int | None = None
     """Stop after so many validations in a row without a better score."""
     val_every: int | None = None
-    """Optimiser steps between validations (None: an epoch)."""
+    """Optimizer steps between validations (None: an epoch)."""
     save_every: int = 1000
-    """Optimiser steps between checkpoints; one is also written at each validation and at the end."""
+    """Optimizer steps between checkpoints; one is also written at each validation and at the end."""
     log_every: int = 50
-    """Optimiser steps between lines of the log."""
+    """Optimizer steps between lines of the log."""
     pictures: bool = True
     """Draw some predictions after each validation."""
     on_divergence: Literal["stop", "rollback"] = "stop"

@@ -16,21 +16,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
-from setpredict.data.multisets import multisets
-from setpredict.data.polygons import polygons
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
-from setpredict.files import write_text
+from setpredict.core.files import write_text
 from setpredict.losses import hungarian_loss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
-from setpredict.report.progression import progression, save
-from setpredict.report.sweep import CORNERS, hardest, sweep
+from setpredict.report.figures.progression import progression, save
+from setpredict.report.figures.sweep import CORNERS, hardest, sweep
 from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
 MLP = DecoderConfig("mlp", hidden=(256, 256))
 DSPN = DecoderConfig("dspn", steps=10, step_size=25.0)
 DEEP = EncoderConfig("mlp", hidden=(256, 256))
-FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalise=False)
+FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalize=False)
 
 
 @dataclass

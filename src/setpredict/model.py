@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from setpredict.config import ConfigError, EncoderConfig, ModelConfig, from_dict, to_dict
 from setpredict.decoders import DSPN, LSTMDecoder, MLPDecoder
 from setpredict.encoders import MLP, DeepSetEncoder, RelationEncoder, ResNetEncoder
-from setpredict.files import atomic, write_text
-from setpredict.modes import evaluating
+from setpredict.core.files import atomic, write_text
+from setpredict.core.modes import evaluating
 from setpredict.sets import NotFinite, Prediction, Sets
 
 

@@ -103,7 +103,7 @@ def located(experiment: Experiment) -> Experiment:
 def make_task(data: DataConfig) -> SetTask:
     """Load or generate the data set of a configuration."""
     from setpredict.data import load
-    from setpredict.data.opening import open_path
+    from setpredict.data.locate import open_path
 
     counts = {name: getattr(data, name) for name in ("train", "val", "test") if getattr(data, name) is not None}
     for name, count in counts.items():
@@ -244,7 +244,7 @@ def _as_idspn(experiment: Experiment, scale: Scale) -> None:
     if scale == "paper":
         experiment.latent = 512 if experiment.data.name in ("clevr", "scenes") else experiment.latent
         experiment.decoder.steps = 40
-        experiment.encoder = EncoderConfig("mlp", hidden=(512,), pool="fspool-free", normalise=False)
+        experiment.encoder = EncoderConfig("mlp", hidden=(512,), pool="fspool-free", normalize=False)
         experiment.input = replace(experiment.input, depth=18, tail="idspn")
         train = TrainConfig(batch_size=128, lr=1e-3, schedule="step", few_steps_until=0.5)
         experiment.train = replace(train, workers=experiment.train.workers)
@@ -256,5 +256,5 @@ def _as_idspn(experiment: Experiment, scale: Scale) -> None:
         experiment.train = replace(experiment.train, lr=1e-3, optimizer="adamw", weight_decay=1.0)
         return
     hidden = experiment.encoder.hidden[:1]
-    experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalise=False)
+    experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalize=False)
     experiment.train = replace(experiment.train, lr=min(experiment.train.lr, 3e-3))

@@ -12,17 +12,17 @@ import torch
 from rich.console import Console
 
 from setpredict.config import ConfigError, to_dict
-from setpredict.data.places import data_folder
-from setpredict.files import write_text
+from setpredict.core.paths import data_folder
+from setpredict.core.files import write_text
 from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig, Experiment, Scale, located
 from setpredict.report.results import lay_out
-from setpredict.report.tables import terminal
-from setpredict.revision import origin, revision
+from setpredict.report.tables.text import terminal
+from setpredict.core.revision import origin, revision
 from setpredict.studies import Row, configure, studies
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.log import read_log
-from setpredict.training.run import evaluate_run, read_experiment, train_run
+from setpredict.runs.train import evaluate_run, read_experiment, train_run
 
 
 def reproduce(

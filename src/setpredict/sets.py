@@ -12,9 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-
-class NotFinite(ValueError):
-    """A NaN or an infinity where a number was needed; the message names the place."""
+from setpredict.core.errors import NotFinite
 
 
 Mask = Bool[Tensor, "B N"] | Float[Tensor, "B N"]
@@ -207,7 +205,7 @@ class Prediction:
         return self.elements.shape[0] - 1
 
     @property
-    def travelled(self) -> Float[Tensor, "T1 B"]:
+    def traveled(self) -> Float[Tensor, "T1 B"]:
         """‖Yt − Y0‖ a sample, masks included: how far each set has moved."""
         state = torch.cat([self.elements, self.mask[..., None]], dim=-1).detach()
         return (state - state[:1]).flatten(2).norm(dim=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from setpredict.config import ConfigError, from_dict, to_dict
-from setpredict.data.places import data_folder
+from setpredict.core.paths import data_folder
 from setpredict.presets import DataConfig, Experiment, Method, Scale, preset
 
 Changes = Mapping[str, Any]
@@ -204,7 +204,7 @@ _MNIST = (
     "Chamfer loss of the decoded set is measured over all 10,000 test digits, in the unit of the paper's table."
 )
 _STATES = (
-    "From an image to the objects in it: position, size, colour, material and shape. Average precision at a distance; "
+    "From an image to the objects in it: position, size, color, material and shape. Average precision at a distance; "
     "all four attributes must be right."
 )
 _BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."

@@ -10,15 +10,15 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from setpredict.data.check import check, size_bins
-from setpredict.data.contact_sheet import contact_sheet
-from setpredict.data.multisets import multisets
-from setpredict.data.opening import open_path
-from setpredict.data.polygons import polygons
-from setpredict.data.scenes import SceneOptions, generate, scenes
-from setpredict.report.object_tables import object_blocks, terminal_table
-from setpredict.report.pictures import save_validation_picture
-from setpredict.report.watched import Watched
+from setpredict.report.data_check import check, size_bins
+from setpredict.report.figures.contact_sheet import contact_sheet
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.locate import open_path
+from setpredict.data.sources.polygons import polygons
+from setpredict.data.sources.scenes import SceneOptions, generate, scenes
+from setpredict.report.tables.objects import object_blocks, terminal_table
+from setpredict.report.figures.pictures import save_validation_picture
+from setpredict.runs.loaded import Watched
 from setpredict.sets import Prediction
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.data.clevr import clevr
-from setpredict.data.clevr_scenes import parse_scenes
-from setpredict.data.clevr_state import state_to_objects
-from setpredict.data.scenes import SceneOptions, generate
-from setpredict.data.stored import StoredSplit
+from setpredict.data.sources.clevr import clevr
+from setpredict.data.clevr.scene_files import parse_scenes
+from setpredict.data.clevr.states import state_to_objects
+from setpredict.data.sources.scenes import SceneOptions, generate
+from setpredict.data.splits import StoredSplit
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setpredict.data.camera import HEIGHT, RIGHT, WIDTH, recover_cameras
-from setpredict.data.clevr_boxes import exact_boxes, paper_boxes
-from setpredict.data.clevr_scenes import SceneTable, parse_scenes
-from setpredict.data.clevr_state import ATTRIBUTES
-from setpredict.data.render import View, instance_mask, make_view
-from setpredict.data.scene_sampler import sample_scene, scene_table
+from setpredict.data.clevr.camera import HEIGHT, RIGHT, WIDTH, recover_cameras
+from setpredict.data.clevr.boxes import exact_boxes, paper_boxes
+from setpredict.data.clevr.scene_files import SceneTable, parse_scenes
+from setpredict.data.clevr.states import ATTRIBUTES
+from setpredict.data.render.tracer import View, instance_mask, make_view
+from setpredict.data.render.sampler import sample_scene, scene_table
 
 FRAME = np.array([WIDTH, HEIGHT, WIDTH, HEIGHT])
 
-# An object at (1, 2) whose centre is at pixel (200, 100). Rotated: x' = 2.16529, y' = -2.16529 s + 2 c = -0.32107.
+# An object at (1, 2) whose center is at pixel (200, 100). Rotated: x' = 2.16529, y' = -2.16529 s + 2 c = -0.32107.
 # Large: h = 6.9 · 0.7 · 15.32107 / 2 = 37.00038; small: h = 18.50019.
 #   cube: times 13 / 9.67893 = 1.34312
 #   cylinder: d = 9.07893; left and right times 11 / 9.67893 = 1.13649; up, large: times 1.70493 / (1.70493 − 0.62783)
@@ -81,7 +81,7 @@ def test_exact_boxes_with_recovered_cameras_are_the_same():
 
 
 def test_exact_boxes_fit_genuine_images(real_data: Path):
-    """Saturated colour in a genuine image is an object: its extent is the box of an object that stands alone.
+    """Saturated color in a genuine image is an object: its extent is the box of an object that stands alone.
 
     How round edges are was fitted to these very images, so this guards the fit; it is no independent proof.
     """
@@ -109,7 +109,7 @@ def test_exact_boxes_fit_genuine_images(real_data: Path):
             largest = 1 + np.argmax(np.bincount(parts.ravel())[1:])
             rows, columns = np.nonzero(parts == largest)
             seen = (left + columns.min(), top + rows.min(), left + columns.max() + 1)
-            off.append(np.abs(box[:3] - seen))  # not the bottom: the ground takes on a sphere's colour there
+            off.append(np.abs(box[:3] - seen))  # not the bottom: the ground takes on a sphere's color there
     assert len(off) > 20
     assert np.mean(off) < 0.7
     assert np.percentile(off, 95) < 2

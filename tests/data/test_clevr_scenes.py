@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setpredict.data.camera import RIGHT, USUAL_PLACE, project, recover_cameras
-from setpredict.data.clevr_scenes import SceneTable, parse_scenes, read_scenes
-from setpredict.data.scene_sampler import sample_scene, scene_table
-from setpredict.data.scene_writer import scene_record
+from setpredict.data.clevr.camera import RIGHT, USUAL_PLACE, project, recover_cameras
+from setpredict.data.clevr.scene_files import SceneTable, parse_scenes, read_scenes
+from setpredict.data.render.sampler import sample_scene, scene_table
+from setpredict.data.render.writer import scene_record
 
 
 def write_scenes(path: Path, count: int = 3, change=None) -> Path:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setpredict.data.clevr_state import (
+from setpredict.data.clevr.states import (
     ATTRIBUTES,
     FEATURE_NAMES,
     FEATURES,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from setpredict.data.coco import coco
+from setpredict.data.sources.coco import coco
 
 
 def content() -> dict:
@@ -99,7 +99,7 @@ def test_one_category_needs_no_one_hot_and_a_test_file_is_the_test_split(root: P
     assert (task.features, task.groups) == (4, {})
     assert (len(task.train), len(task.val), len(task.test)) == (2, 1, 1)
     beside = coco(root / "annotations" / "instances_train2017.json", size=8, test_images=root / "train2017")
-    assert len(beside.test) == 1  # the file by itself has its neighbour as well
+    assert len(beside.test) == 1  # the file by itself has its neighbor as well
     with pytest.raises(ValueError, match="its categories are not those of the training file"):
         coco(write(root), test, size=8, test_images=root / "train2017")
 
@@ -121,7 +121,7 @@ def test_each_max_size_has_its_own_images(root: Path, monkeypatch):
     path = write(root)
     for most in (None, 1):
         coco(path, size=8, max_size=most)
-    monkeypatch.setattr("setpredict.data.image_cache._build", None)  # decoding an image again would fail
+    monkeypatch.setattr("setpredict.data.io.images._build", None)  # decoding an image again would fail
     assert [len(coco(path, size=8, max_size=most, val=0.0).train) for most in (None, 1)] == [3, 2]
 
 
@@ -130,7 +130,7 @@ def test_each_annotation_file_has_its_own_images(root: Path, monkeypatch):
     part = write(root, lambda made: made["images"].pop(), "train_small.json")
     for path in (whole, part):
         coco(path, images=root / "train2017", size=8)
-    monkeypatch.setattr("setpredict.data.image_cache._build", None)
+    monkeypatch.setattr("setpredict.data.io.images._build", None)
     assert [len(coco(path, images=root / "train2017", size=8, val=0.0).train) for path in (whole, part)] == [3, 2]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from setpredict.data.download import download
+from setpredict.data.io.download import download
 
 CONTENT = bytes(range(256)) * 2000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -122,7 +122,7 @@ def test_no_network_says_where_to_put_the_file(tmp_path: Path):
 def test_killed_while_downloading(server: Server, tmp_path: Path):
     server.slow = 0.2
     code = (
-        "import sys; from pathlib import Path; from setpredict.data.download import download;"
+        "import sys; from pathlib import Path; from setpredict.data.io.download import download;"
         f"download([{server.url!r}], Path({str(tmp_path)!r}) / 'file.gz', {MD5!r})"
     )
     child = subprocess.Popen([sys.executable, "-c", code])

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from setpredict.config import LossConfig
-from setpredict.data.folder import folder
+from setpredict.data.sources.folder import folder
 from setpredict.sets import Sets
 from setpredict.training.evaluation import make_meters, named
 
@@ -39,10 +39,10 @@ def test_vectors_to_points(tmp_path: Path):
     assert isinstance(batch.input, torch.Tensor)
     assert batch.input.tolist() == [[0, 1], [1, 0], [0.5, 0]]  # inputs in the training range, too
     assert [s.tolist() for s in batch.target.to_list()] == [[[0, 0], [1, 1]], [[0.5, 0.5]], []]
-    assert task.denormalise(batch.target.to_list()[0]).tolist() == [[0, 100], [10, 300]]
+    assert task.denormalize(batch.target.to_list()[0]).tolist() == [[0, 100], [10, 300]]
     (outside,) = task.val.batch(np.arange(1), 0).target.to_list()  # beyond the training range is allowed
     assert outside.tolist() == [[2, 0]]
-    mine = task.normalise_input(torch.tensor([[1.0, 20.0]]))
+    mine = task.normalize_input(torch.tensor([[1.0, 20.0]]))
     assert isinstance(mine, torch.Tensor)
     assert mine.tolist() == [[0, 1]]
 
@@ -63,7 +63,7 @@ def test_sets_to_sets_with_categories(tmp_path: Path):
     assert [s.tolist() for s in batch.input.to_list()] == [[[0.0], [0.5]], [[1.0]]]
     assert batch.target.to_list()[0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
     assert task.describe(torch.tensor([1.0, 0.2, 0.7, 0.0])) == "(1.50, 7.00) dog"
-    raw = task.normalise_input(Sets.from_list([[[1.0], [2.0]], [[3.0]]]))
+    raw = task.normalize_input(Sets.from_list([[[1.0], [2.0]], [[3.0]]]))
     assert isinstance(raw, Sets)
     assert torch.equal(raw.elements, batch.input.elements)
     empty = task.val.batch(np.arange(1), 0).input
@@ -87,7 +87,7 @@ def test_images_to_boxes_in_pixels(pictures: Path):
     for split in ("train", "val"):
         for batch in task.loader(split, 1):
             (box,) = batch.target.to_list()[0]
-            i = round(float(task.denormalise(box)[3])) - 12
+            i = round(float(task.denormalize(box)[3])) - 12
             assert box[:4].tolist() == pytest.approx([0.1, 0.1, 0.9, (12 + i) / 20])
             assert isinstance(batch.input, torch.Tensor)
             assert batch.input[0, 0].mean() == pytest.approx(60 * i / 255)
@@ -205,7 +205,7 @@ def test_boxes_without_images_keep_their_overlaps(tmp_path: Path):
     meter = make_meters(task, LossConfig("hungarian"))["AP"]
     meter.update(target, target, torch.arange(20))
     assert set(named("AP", meter).values()) == {1.0}
-    found = task.denormalise(target.elements)
+    found = task.denormalize(target.elements)
     assert torch.allclose(found[..., 2:] - found[..., :2], torch.tensor([10.0, 30.0]), atol=1e-4)
 
 

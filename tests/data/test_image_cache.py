@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from setpredict.data.image_cache import image_cache, images_to_float
+from setpredict.data.io.images import image_cache, images_to_float
 
 
 def write_images(folder: Path, count: int, size: tuple[int, int] = (48, 32)) -> list[Path]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.data.idx import read_idx
-from setpredict.data.mnist import DigitSets, mnist
+from setpredict.data.io.idx import read_idx
+from setpredict.data.sources.mnist import DigitSets, mnist
 from setpredict.data.task import SetTask
 
 
@@ -116,7 +116,7 @@ def test_missing_files_are_downloaded(small: Path, monkeypatch: pytest.MonkeyPat
         write_idx(path, np.full((3, 28, 28), 255, np.uint8), zipped=True)
 
     (small / "train-images-idx3-ubyte").unlink()
-    monkeypatch.setattr("setpredict.data.mnist.download", fake)
+    monkeypatch.setattr("setpredict.data.sources.mnist.download", fake)
     assert len(mnist(small, val=0.0, threshold=100.0).train) == 3
     (urls, md5), *rest = calls
     assert not rest

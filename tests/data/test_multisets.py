@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.data.multisets import multisets
-from setpredict.data.polygons import polygon, polygons
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.polygons import polygon, polygons
 from setpredict.sets import Sets
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from setpredict.data.camera import WIDTH, recover_cameras, to_camera
-from setpredict.data.clevr_scenes import parse_scenes
+from setpredict.data.clevr.camera import WIDTH, recover_cameras, to_camera
+from setpredict.data.clevr.scene_files import parse_scenes
 from setpredict.data.compare_renders import compare_renders
-from setpredict.data.render import View, instance_mask, make_view, object_rows, render
-from setpredict.data.render_light import LIGHTS
-from setpredict.data.render_shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
-from setpredict.data.scene_sampler import CAMERA, sample_scene
+from setpredict.data.render.tracer import View, instance_mask, make_view, object_rows, render
+from setpredict.data.render.light import LIGHTS
+from setpredict.data.render.shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
+from setpredict.data.render.sampler import CAMERA, sample_scene
 
 # The lights and materials were fitted to 40 other scenes of the excerpt.
 NOT_FITTED = [
@@ -66,7 +66,7 @@ def test_close_to_the_genuine_images(real_data: Path):
             objects.append(ours[seen == i].mean(0) - theirs[seen == i].mean(0))
     assert np.mean(everywhere) < 5  # of 255
     assert np.abs(objects).mean() < 4
-    assert np.abs(np.mean(objects, axis=0)).max() < 2  # no colour cast
+    assert np.abs(np.mean(objects, axis=0)).max() < 2  # no color cast
 
 
 def test_order_of_objects_does_not_matter():
@@ -79,7 +79,7 @@ def test_order_of_objects_does_not_matter():
     assert np.array_equal(turned[instance_mask(other) + 1], order[instance_mask(view) + 1])
 
 
-def test_an_empty_scene_is_grey_ground():
+def test_an_empty_scene_is_gray_ground():
     view = sample_scene(0, "t", 0, least=0, most=0).view
     image = render(view, 32)
     assert (instance_mask(view) == -1).all()
@@ -87,7 +87,7 @@ def test_an_empty_scene_is_grey_ground():
     assert np.ptp(image.astype(int), axis=2).max() < 25
 
 
-def test_objects_darken_the_ground_beside_them_and_show_their_colour():
+def test_objects_darken_the_ground_beside_them_and_show_their_color():
     coords = np.array([[0.0, 0.0, 0.7]])
     red = object_rows(coords, np.array([[0, 4, 0, 0]], np.uint8), np.zeros(1))
     view = View(red, CAMERA, LIGHTS)
@@ -100,9 +100,9 @@ def test_objects_darken_the_ground_beside_them_and_show_their_colour():
     assert r > 2 * max(g, b)
 
 
-def test_metal_mirrors_its_neighbour():
+def test_metal_mirrors_its_neighbor():
     coords = np.array([[0.0, 0.0, 0.7], [1.4, -0.2, 0.35]])
-    attributes = np.array([[1, 6, 0, 0], [0, 4, 0, 1]], np.uint8)  # grey metal, small red rubber
+    attributes = np.array([[1, 6, 0, 0], [0, 4, 0, 1]], np.uint8)  # gray metal, small red rubber
     view = View(object_rows(coords, attributes, np.zeros(2)), CAMERA, LIGHTS)
     alone = View(view.objects[:1], CAMERA, LIGHTS)
     ball = instance_mask(view, 96, 96) == 0
@@ -138,7 +138,7 @@ def test_rays_end_on_the_surface(shape: int):
     assert hits > 200
 
 
-def test_centres_are_where_the_scene_says():
+def test_centers_are_where_the_scene_says():
     scene = sample_scene(0, "t", 1)
     depth = to_camera(scene.coords, scene.camera)[:, 2]
     front = int(np.argmin(depth))

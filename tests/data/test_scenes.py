@@ -16,12 +16,12 @@ import pytest
 import torch
 
 import setpredict
-from setpredict.data.camera import RIGHT
-from setpredict.data.clevr import clevr
-from setpredict.data.clevr_state import objects_to_state, state_to_objects
-from setpredict.data.render import instance_mask
-from setpredict.data.scene_sampler import sample_scene, scene_table
-from setpredict.data.scenes import SceneOptions, generate, scenes
+from setpredict.data.clevr.camera import RIGHT
+from setpredict.data.sources.clevr import clevr
+from setpredict.data.clevr.states import objects_to_state, state_to_objects
+from setpredict.data.render.tracer import instance_mask
+from setpredict.data.render.sampler import sample_scene, scene_table
+from setpredict.data.sources.scenes import SceneOptions, generate, scenes
 
 
 def digest(folder: Path) -> str:
@@ -162,7 +162,7 @@ def test_nonsense_numbers_are_named_before_anything_is_written(tmp_path: Path, c
 def test_killed_and_gone_on_with(tmp_path: Path):
     out = tmp_path / "out"
     code = (
-        "from pathlib import Path; from setpredict.data.scenes import SceneOptions, generate;"
+        "from pathlib import Path; from setpredict.data.sources.scenes import SceneOptions, generate;"
         f"generate(SceneOptions(Path({str(out)!r}), train=130, val=2, size=48, workers=2))"
     )
     child = subprocess.Popen([sys.executable, "-c", code])
@@ -205,7 +205,7 @@ def test_options_import_without_torch_or_numba():
     source = str(Path(setpredict.__file__).parent)  # the package itself may import what it likes
     code = (
         "import sys; package = type(sys)('setpredict'); sys.modules['setpredict'] = package;"
-        f"package.__path__ = [{source!r}]; import setpredict.data.scenes;"
+        f"package.__path__ = [{source!r}]; import setpredict.data.sources.scenes;"
         "sys.exit(', '.join({'torch', 'numba', 'numpy'} & set(sys.modules)) or 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from setpredict.data import load
-from setpredict.data.keyed import key, uniform
-from setpredict.data.multisets import multisets
+from setpredict.core.rng import key, uniform
+from setpredict.data.sources.multisets import multisets
 from setpredict.data.task import Batch, SetTask
 
 
@@ -149,10 +149,10 @@ def test_keyed_numbers_are_uniform_and_independent():
     assert ((counts - 1000) ** 2 / 1000).sum() < 45  # chi-square with 19 degrees of freedom, p ≈ 0.0007
 
 
-def test_denormalise_and_describe(task: SetTask):
-    assert torch.equal(task.denormalise(torch.ones(2, 2)), torch.ones(2, 2))
+def test_denormalize_and_describe(task: SetTask):
+    assert torch.equal(task.denormalize(torch.ones(2, 2)), torch.ones(2, 2))
     unit = SetTask("t", "vector", 1, 4, 4, True, "vectors", task.train, task.val, task.test,
-                   groups={"colour": (1, 4)}, categories={"colour": ("red", "green", "blue")},
+                   groups={"color": (1, 4)}, categories={"color": ("red", "green", "blue")},
                    offset=(10.0, 0.0, 0.0, 0.0), scale=(2.0, 1.0, 1.0, 1.0))  # fmt: skip
-    assert unit.denormalise(torch.tensor([[0.5, 0, 0, 1]])).tolist() == [[11.0, 0, 0, 1]]
+    assert unit.denormalize(torch.tensor([[0.5, 0, 0, 1]])).tolist() == [[11.0, 0, 0, 1]]
     assert unit.describe(torch.tensor([0.5, 0.1, 0.7, 0.2])) == "(11.00) green"

@@ -35,13 +35,13 @@ THETA = torch.randn(3, 4, dtype=torch.float64)
 def test_the_updates_are_torchs_sgd(momentum, nesterov):
     way = descend(bowl(THETA), START, steps=5, step_size=0.1, momentum=momentum, nesterov=nesterov)
     y = START.clone().requires_grad_()
-    optimiser = torch.optim.SGD([y], lr=0.1, momentum=momentum, nesterov=nesterov)
+    optimizer = torch.optim.SGD([y], lr=0.1, momentum=momentum, nesterov=nesterov)
     for t in range(5):
         torch.testing.assert_close(way.losses[t], bowl(THETA)(y).detach())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         bowl(THETA)(y).sum().backward()
         torch.testing.assert_close(way.grad_norms[t], y.grad.norm(dim=1))  # pyright: ignore
-        optimiser.step()
+        optimizer.step()
         torch.testing.assert_close(way.states[t + 1], y.detach())
     torch.testing.assert_close(way.losses[5], bowl(THETA)(y).detach())
     assert way.steps_taken.tolist() == [5, 5, 5]

@@ -17,7 +17,7 @@ def test_the_numbers_are_the_loops():
     state = torch.cat([prediction.elements, prediction.mask[..., None]], -1).detach()
     first = (state[1] - state[0]).flatten(1).norm(dim=1).mean() / 24**0.5
     assert seen.moved[0] == pytest.approx(first.item())
-    assert len(seen.repr_loss) == len(seen.travelled) == 11
+    assert len(seen.repr_loss) == len(seen.traveled) == 11
     assert len(seen.grad_norm) == len(seen.moved) == 10
     assert "L_repr" in str(seen)
     assert len(str(seen).splitlines()) == 13

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from setpredict.decoders.sorting import BUCKETS, sort_row
+from setpredict.decoders.fast.sorting import BUCKETS, sort_row
 
 
 def places(rows):

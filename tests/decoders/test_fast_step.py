@@ -8,17 +8,17 @@ import torch
 from torch import nn
 
 from setpredict.decoders import DSPN, fast_step
-from setpredict.decoders.descent import _value_and_grad
-from setpredict.decoders.fast_objective import FastObjective, has_fast_step
-from setpredict.decoders.fast_step import FastStep
-from setpredict.decoders.objective import ReprObjective
+from setpredict.decoders.inner.descent import _value_and_grad
+from setpredict.decoders.fast.objective import FastObjective, has_fast_step
+from setpredict.decoders.fast.step import FastStep
+from setpredict.decoders.inner.objective import ReprObjective
 from setpredict.encoders import DeepSetEncoder, RelationEncoder
 
 ENCODERS = {
     "deep": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20)),
     "one layer": lambda: DeepSetEncoder(2, 16, 9, hidden=(24,)),
     "three layers": lambda: DeepSetEncoder(3, 70, 8, hidden=(12, 14, 10)),  # a latent above SHORT
-    "free weights": lambda: DeepSetEncoder(2, 18, 9, hidden=(24, 20), pool="fspool-free", normalise=False),
+    "free weights": lambda: DeepSetEncoder(2, 18, 9, hidden=(24, 20), pool="fspool-free", normalize=False),
     "no mask": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask="none"),
     "relation": lambda: RelationEncoder(2, 33, 5, hidden=(24,)),
     "deep relation": lambda: RelationEncoder(2, 16, 4, hidden=(24, 20), mask="none"),
@@ -91,8 +91,8 @@ def test_finite_differences(encoder):
 def test_chunks_do_not_change_anything(monkeypatch, chunk):
     encoder, y, z, _ = case("deep", torch.float64)
     whole = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
-    monkeypatch.setattr("setpredict.decoders.fast_network.ROWS", chunk)
-    monkeypatch.setattr("setpredict.decoders.fast_network.LEAST", 1)
+    monkeypatch.setattr("setpredict.decoders.fast.network.ROWS", chunk)
+    monkeypatch.setattr("setpredict.decoders.fast.network.LEAST", 1)
     parts = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
     assert_close(parts, whole, 1e-12)
 
@@ -105,7 +105,7 @@ def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
                 FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder
             )
             with monkeypatch.context() as patch:
-                patch.setattr("setpredict.decoders.fast_pool.has_kernel", lambda x: False)
+                patch.setattr("setpredict.decoders.fast.pool.has_kernel", lambda x: False)
                 objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
                 assert_close(derivatives(objective.value_and_grad, y, z, encoder), kernel, 1e-12)
 
@@ -266,7 +266,7 @@ def test_threads_do_not_change_anything(monkeypatch, shared):
     for name in ("deep", "relation"):
         encoder, y, z, _ = case(name, torch.float64, shared=shared)
         one = derivatives(FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder)
-        monkeypatch.setattr("setpredict.decoders.fast_network.LEAST", 1)
+        monkeypatch.setattr("setpredict.decoders.fast.network.LEAST", 1)
         before = torch.get_num_threads()
         torch.set_num_threads(3)
         try:

@@ -46,7 +46,7 @@ def test_relation_network_is_its_formula(pool):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_hard_masks_remove_elements(kind):
-    encoder = kind(2, 8, 5, hidden=(6,), mask="filter", normalise=False)
+    encoder = kind(2, 8, 5, hidden=(6,), mask="filter", normalize=False)
     x, m = torch.randn(1, 5, 2), torch.tensor([[True, False, True, False, False]])
     torch.testing.assert_close(encoder(x, m), encoder(x[:, [0, 2]], m[:, [0, 2]]))
     with pytest.raises(TypeError, match="soft mask has no gradient"):

@@ -1,4 +1,4 @@
-"""The CPU kernels of nearest neighbours and pair costs against the torch path: costs are compared, not indices."""
+"""The CPU kernels of nearest neighbors and pair costs against the torch path: costs are compared, not indices."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Pair costs, nearest neighbours and assignment against brute force."""
+"""Pair costs, nearest neighbors and assignment against brute force."""
 
 import itertools
 from importlib import import_module
@@ -17,7 +17,7 @@ COSTS = [
     PairCost(),
     PairCost("squared"),
     PairCost(weights=(1.0, 2.0, 0.5, 0.0, 3.0)),
-    PairCost("huber", groups={"colour": (1, 4)}),
+    PairCost("huber", groups={"color": (1, 4)}),
     PairCost("squared", groups={"a": (0, 2), "b": (3, 5)}, weights=(1.0, 2.0, 0.5, 1.5, 3.0)),
 ]
 
@@ -32,8 +32,8 @@ def plain_cost(cost: PairCost, a: list[float], b: list[float]) -> float:
         if c not in grouped:
             total += weights[c] * (d * d / 2 if cost.kind == "squared" or d < 1 else d - 0.5)
     for start, stop in (cost.groups or {}).values():
-        normaliser = np.log(np.sum(np.exp(a[start:stop])))
-        total -= sum(weights[c] * b[c] * (a[c] - normaliser) for c in range(start, stop))
+        normalizer = np.log(np.sum(np.exp(a[start:stop])))
+        total -= sum(weights[c] * b[c] * (a[c] - normalizer) for c in range(start, stop))
     return total / len(a)
 
 

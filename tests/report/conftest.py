@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, TrainConfig
-from setpredict.data.multisets import multisets
-from setpredict.data.polygons import polygons
-from setpredict.data.scenes import scenes
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.polygons import polygons
+from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import SetTask
 from setpredict.presets import DataConfig, Experiment
-from setpredict.training.run import evaluate_run, train_run
+from setpredict.runs.train import evaluate_run, train_run
 
 TASKS = {
     "points": lambda: multisets(4, variable=True, val=6),

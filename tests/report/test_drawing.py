@@ -1,4 +1,4 @@
-"""What is drawn, not which pixels: positions, colours and words are read back from the figures."""
+"""What is drawn, not which pixels: positions, colors and words are read back from the figures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,17 @@ from PIL import Image
 from ways import batch_of, way_to
 
 from setpredict.config import DecoderConfig, InputConfig, ModelConfig
-from setpredict.data.multisets import multisets
-from setpredict.data.scenes import scenes
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
-from setpredict.report.by_step import losses_by_step
-from setpredict.report.drawing import draw_points, draw_set, some_steps
-from setpredict.report.palette import RIGHT, WRONG
-from setpredict.report.pictures import picture, validation_picture
-from setpredict.report.progression import progression, save
-from setpredict.report.sweep import sweep
-from setpredict.report.watched import Watched
+from setpredict.report.figures.by_step import losses_by_step
+from setpredict.report.figures.drawing import draw_points, draw_set, some_steps
+from setpredict.report.figures.palette import RIGHT, WRONG
+from setpredict.report.figures.pictures import picture, validation_picture
+from setpredict.report.figures.progression import progression, save
+from setpredict.report.figures.sweep import sweep
+from setpredict.runs.loaded import Watched
 from setpredict.sets import Sets
 
 
@@ -66,7 +66,7 @@ def test_elements_of_many_numbers_are_drawn_as_such():
     np.testing.assert_allclose(values[:, 1:], batch.target.elements[0])
 
 
-def test_points_lie_where_they_are_coloured_by_mask():
+def test_points_lie_where_they_are_colored_by_mask():
     sets = Sets(torch.tensor([[[0.1, 0.2], [0.3, 0.4], [0.9, 0.9]]]), torch.tensor([[1.0, 0.4, 0.0]]))
     drawn = axes()
     draw_points(drawn, sets, 0)

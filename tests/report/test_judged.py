@@ -4,10 +4,10 @@ import pytest
 import torch
 from ways import batch_of
 
-from setpredict.data.clevr_state import StateObject, objects_to_state
-from setpredict.data.scenes import scenes
+from setpredict.data.clevr.states import StateObject, objects_to_state
+from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import SetTask
-from setpredict.report.judged import columns, judge_boxes, judge_objects, true_objects
+from setpredict.report.tables.judged import columns, judge_boxes, judge_objects, true_objects
 from setpredict.sets import Sets
 
 RED_CUBE = StateObject((1.0, 2.0, 0.7), "metal", "red", "cube", "large")

@@ -6,9 +6,9 @@ import torch
 from rich.console import Console
 from ways import batch_of, way_to
 
-from setpredict.data.scenes import scenes
-from setpredict.report.object_tables import html_table, latex_table, object_blocks, terminal_table
-from setpredict.report.watched import Watched
+from setpredict.data.sources.scenes import scenes
+from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
+from setpredict.runs.loaded import Watched
 
 
 def blocks_of():

@@ -15,12 +15,12 @@ from rich.console import Console
 from setpredict.cli import run as command
 from setpredict.config import DecoderConfig
 from setpredict.presets import DataConfig, preset
-from setpredict.report.curves import training_curves
+from setpredict.report.figures.curves import training_curves
 from setpredict.report.page import report_after_training, write_reports
 from setpredict.report.plot import plot_run
 from setpredict.report.run_sections import circumstances
-from setpredict.report.set_sizes import size_confusion
-from setpredict.report.watched import TrainedRun
+from setpredict.report.tables.set_sizes import size_confusion
+from setpredict.runs.loaded import TrainedRun
 from setpredict.sets import Sets
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from setpredict.report.tables import terminal
+from setpredict.report.tables.text import terminal
 
 HEADS = ["model", "hungarian ×1000", "AP0.5 %", "size accuracy %", "minutes", "steps"]
 CELLS = [

@@ -42,7 +42,7 @@ def main(out: Path, decoder: str, batch_size: int) -> None:
     state = TrainState.fresh(fabric, SetPredictor.from_config(e.model(task)), e.train)
     fit(fabric, state, task, e.train, e.loss)
     share_buffers(fabric, state)
-    moments = [state.optimiser.state[p]["exp_avg"] for p in state.model.parameters()]
+    moments = [state.optimizer.state[p]["exp_avg"] for p in state.model.parameters()]
     seen = evaluate(fabric, state.model, task, e.loss, "test", batch_size=4)
     weights = [p.detach() for p in state.model.parameters()]
     buffers = [b for model in (state.model, state.average) if model is not None for b in model.buffers()]

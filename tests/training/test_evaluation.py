@@ -1,4 +1,4 @@
-"""Validation measures what training minimises."""
+"""Validation measures what training minimizes."""
 
 import json
 from pathlib import Path

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from setpredict.config import ConfigError
 from setpredict.model import SetPredictor
-from setpredict.models import shipped
+from setpredict.runs.card import shipped
 from setpredict.presets import preset
 from setpredict.sets import Sets
-from setpredict.training.run import train_run
+from setpredict.runs.train import train_run
 
 
 def go(experiment, folder: Path, **options):

@@ -13,7 +13,7 @@ from setpredict.presets import make_task
 from setpredict.sets import NotFinite
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit, update
-from setpredict.training.optimiser import learning_rate, update_average
+from setpredict.training.optimizer import learning_rate, update_average
 
 
 def trained(experiment, **changes) -> TrainState:
@@ -49,7 +49,7 @@ def test_accumulated_batches_are_one_large_batch(tiny):
     accumulated, whole = trained(tiny, accumulate=2), trained(tiny, batch_size=16)
     assert accumulated.step == 1
     for a, b in zip(accumulated.model.parameters(), whole.model.parameters()):
-        ours, theirs = accumulated.optimiser.state[a]["exp_avg"], whole.optimiser.state[b]["exp_avg"]
+        ours, theirs = accumulated.optimizer.state[a]["exp_avg"], whole.optimizer.state[b]["exp_avg"]
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-8)
 
 

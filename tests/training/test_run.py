@@ -16,12 +16,12 @@ from rich.console import Console
 from setpredict.config import ConfigError, to_dict
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
-from setpredict.report.pictures import save_validation_picture
+from setpredict.report.figures.pictures import save_validation_picture
 from setpredict.reproduce import finish
 from setpredict.studies import changed
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import RunLog, read_log
-from setpredict.training.run import Diverged, evaluate_run, read_experiment, train_run
+from setpredict.runs.train import Diverged, evaluate_run, read_experiment, train_run
 
 QUIET = Console(quiet=True)
 
@@ -244,11 +244,11 @@ def test_options_given_on_resuming_are_kept(tiny, run_folder):
     assert json.loads((run_folder / "origin.json").read_text()).keys() == {"revision", "hardware"}
 
 
-def test_optimiser_options_given_on_resuming_are_used(tiny, run_folder):
+def test_optimizer_options_given_on_resuming_are_used(tiny, run_folder):
     go(tiny, run_folder)
     tiny.train = replace(tiny.train, max_steps=14, optimizer="adamw", weight_decay=0.5)
     go(tiny, run_folder, resume=True)
-    group = content(run_folder)["optimiser"]["param_groups"][0]
+    group = content(run_folder)["optimizer"]["param_groups"][0]
     assert (group["weight_decay"], group["decoupled_weight_decay"]) == (0.5, True)
 
 
@@ -278,7 +278,7 @@ def test_an_empty_split_is_named_before_anything_is_written(tiny, run_folder):
 
 def test_another_process_was_asked_to_stop(tiny, run_folder, monkeypatch):
     """All processes save and none says that the run is done, though nobody asked this one."""
-    monkeypatch.setattr("setpredict.training.run.any_rank", lambda fabric, flag: True)
+    monkeypatch.setattr("setpredict.runs.train.any_rank", lambda fabric, flag: True)
     go(tiny, run_folder)
     assert content(run_folder)["step"] == 1
     assert not (run_folder / "done.json").exists()

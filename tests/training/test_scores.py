@@ -3,7 +3,7 @@
 import pytest
 from lightning_fabric import Fabric
 
-from setpredict.data.multisets import multisets
+from setpredict.data.sources.multisets import multisets
 from setpredict.demo import contenders, error, train
 from setpredict.model import SetPredictor
 from setpredict.presets import preset

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from served import Running, tiny
 
-from setpredict.data.multisets import multisets
-from setpredict.data.polygons import polygons
-from setpredict.data.scenes import scenes
-from setpredict.web.catalogue import Served
+from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.polygons import polygons
+from setpredict.data.sources.scenes import scenes
+from setpredict.web.catalog import Served
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, ModelCo
 from setpredict.data.task import SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import DataConfig
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 from setpredict.web.limits import Limits
 from setpredict.web.server import create_app, settings
 

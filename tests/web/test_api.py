@@ -11,7 +11,7 @@ from PIL import Image
 from served import Running
 
 from setpredict.sets import Sets
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 
 
 def decode(client: httpx.Client, model: str, **body):
@@ -76,7 +76,7 @@ def test_a_sample_brings_its_target_and_what_is_right(client: httpx.Client, mode
 
 
 def test_objects_of_a_scene_are_where_the_camera_sees_them(client: httpx.Client, models: dict[str, Served]):
-    from setpredict.data.scene_sampler import sample_scene
+    from setpredict.data.render.sampler import sample_scene
 
     seen = decode(client, "scenes-state", sample=2)
     scene = sample_scene(0, "test", 2, 0, 3, 4)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from served import Running
 
-from setpredict.web.catalogue import load_catalogue
+from setpredict.web.catalog import load_catalog
 
 pytestmark = pytest.mark.web
 webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
@@ -33,7 +33,7 @@ FLAGS = [
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A server with the shipped models."""
-    with Running(load_catalogue()) as address:
+    with Running(load_catalog()) as address:
         yield address
 
 
@@ -286,7 +286,7 @@ def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
     from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
     from setpredict.presets import DataConfig, Experiment
     from setpredict.report.page import write_reports
-    from setpredict.training.run import train_run
+    from setpredict.runs.train import train_run
 
     experiment = Experiment(
         DataConfig("multisets", points=4, train=64, test=20),
@@ -296,7 +296,7 @@ def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
         train=TrainConfig(max_steps=2, batch_size=8, threads=1),
     )
     train_run(experiment, tmp_path / "my run", console=Console(quiet=True))
-    with Running(load_catalogue([tmp_path / "my run"])) as address:
+    with Running(load_catalog([tmp_path / "my run"])) as address:
         page = Page(driver, address)
         driver.get(address)  # with a run, the page opens there
         page.settled("run")

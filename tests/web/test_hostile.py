@@ -18,10 +18,10 @@ import pytest
 from PIL import Image
 from served import Running, tiny
 
-from setpredict.data.multisets import multisets
+from setpredict.data.sources.multisets import multisets
 from setpredict.web.batching import Decoder, TooBusy
 from setpredict.web.body_limit import BodyLimit
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeRequest
 

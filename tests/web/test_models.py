@@ -11,12 +11,12 @@ from rich.console import Console
 from setpredict.cli import TrainOptions, run
 from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
 from setpredict.model import SetPredictor
-from setpredict.models import FOLDER, MOST_BYTES, Card, shipped
-from setpredict.models.export import command_of, export
+from setpredict.runs.card import FOLDER, MOST_BYTES, Card, shipped
+from setpredict.runs.ship import command_of, export
 from setpredict.presets import METHODS, PRESETS, DataConfig, Experiment, preset
 from setpredict.studies import configure, studies
-from setpredict.training.card import read_card
-from setpredict.training.run import evaluate_run, train_run
+from setpredict.data.description import read_card
+from setpredict.runs.train import evaluate_run, train_run
 
 
 def test_there_is_a_model_for_every_page():
@@ -63,7 +63,7 @@ def test_the_command_on_a_card_gives_the_experiment_again(name: str, method):
 
     experiment = preset(name, method)
     experiment.train.max_minutes, experiment.train.batch_size = 7.5, 48
-    experiment.data.variable, experiment.encoder.normalise = True, not experiment.encoder.normalise
+    experiment.data.variable, experiment.encoder.normalize = True, not experiment.encoder.normalize
     experiment.decoder.hidden, experiment.decoder.stop_below = (3, 5), 0.25
     words = command_of(experiment, "x").split()
     assert words[:2] == ["setpredict", "train"]
@@ -102,7 +102,7 @@ def test_export_of_a_run(tmp_path: Path):
     named = export(run, "points-row", out=tmp_path / "models")
     card = Card.read(named)
     assert (card.command, card.minutes, card.steps_trained) == ("setpredict reproduce ablations", 165.0, 7)
-    shipping = f"python -m setpredict.models {shlex.quote(f'runs/{tmp_path.name}/points-new')} --name points-row"
+    shipping = f"python -m setpredict.runs.card {shlex.quote(f'runs/{tmp_path.name}/points-new')} --name points-row"
     assert shipping in (named / "README.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="letters, digits and dashes"):
         export(run, "../x", out=tmp_path / "models")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from served import Running
 
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 
 pytestmark = pytest.mark.web
 

@@ -1,6 +1,6 @@
 """Data sets as tasks: every one gives the same object, so training and evaluation never special-case.
 
-A data set lives in a module with a function of the same name: `from setpredict.data.mnist import mnist`.
+A data set lives in a module with a function of the same name: `from setpredict.data.sources.mnist import mnist`.
 `load` finds it by name. Nothing heavy is imported before it is asked for.
 """
 

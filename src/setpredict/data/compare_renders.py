@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from setpredict.data.camera import recover_cameras
-from setpredict.data.clevr_scenes import read_scenes
-from setpredict.data.render import make_view, render
-from setpredict.files import atomic
+from setpredict.data.clevr.camera import recover_cameras
+from setpredict.data.clevr.scene_files import read_scenes
+from setpredict.data.render.tracer import make_view, render
+from setpredict.core.files import atomic
 
 
 def compare_renders(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setpredict.data.jsonl import Element, Records
-from setpredict.data.rows import Rows
+from setpredict.data.io.jsonl import Element, Records
+from setpredict.data.ragged import RaggedArray
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Features:
     def feature_names(self) -> tuple[str, ...]:
         return tuple(n for name, v, _ in self._layout() for n in ([name] if v is None else [f"{name} {c}" for c in v]))
 
-    def spread(self, per_column: Sequence[float], other: float) -> tuple[float, ...]:
+    def per_feature(self, per_column: Sequence[float], other: float) -> tuple[float, ...]:
         """One value a feature from one a column; `other` in one-hot groups."""
         pairs = zip(per_column, self.values)
         return tuple(x for number, v in pairs for x in ([number] if v is None else [other] * len(v)))
 
-    def encode(self, records: Records) -> Rows:
+    def encode(self, records: Records) -> RaggedArray:
         """All sets of a file as numbers."""
         index = [None if v is None else {c: i for i, c in enumerate(v)} for v in self.values]
         sets = []
@@ -92,7 +92,7 @@ class Features:
             for i, element in enumerate(elements):
                 self._encode_element(element, index, rows[i], records, line)
             sets.append(rows)
-        return Rows.of(sets, self.width)
+        return RaggedArray.of(sets, self.width)
 
     def _encode_element(self, element: Element, index: list, row: np.ndarray, records: Records, line: int) -> None:
         at = 0

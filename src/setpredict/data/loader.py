@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from setpredict.data.keyed import key as make_key
+from setpredict.core.rng import key as make_key
 
 if TYPE_CHECKING:
     from setpredict.data.task import Batch, Split

@@ -43,7 +43,7 @@ class Split(Protocol):
 
 
 @dataclass(frozen=True)
-class FirstOf:
+class Subset:
     """The first samples of a split."""
 
     split: Split
@@ -127,7 +127,7 @@ class SetTask:
 
         0 leaves an empty split, of length 0.
         """
-        return replace(self, **{name: FirstOf(self.split(name), count) for name, count in counts.items()})
+        return replace(self, **{name: Subset(self.split(name), count) for name, count in counts.items()})
 
     def loader(
         self,
@@ -163,7 +163,7 @@ class SetTask:
             world_size=world_size,
         )
 
-    def denormalise(self, elements: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+    def denormalize(self, elements: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
         """Predicted or target elements in the user's units."""
         if self.scale is not None:
             elements = elements * torch.tensor(self.scale, dtype=elements.dtype, device=elements.device)
@@ -171,7 +171,7 @@ class SetTask:
             elements = elements + torch.tensor(self.offset, dtype=elements.dtype, device=elements.device)
         return elements
 
-    def normalise_input(self, input: Tensor | Sets) -> Tensor | Sets:
+    def normalize_input(self, input: Tensor | Sets) -> Tensor | Sets:
         """A user's own input (vectors (B, V) or sets) as the model knows inputs from batches; images stay."""
         if self.input_scale is None or self.input_offset is None:
             return input
@@ -192,7 +192,7 @@ class SetTask:
 
     def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
         """One element in words: its numbers in the user's units, and the likeliest category of each group."""
-        values = self.denormalise(torch.as_tensor(element)).tolist()
+        values = self.denormalize(torch.as_tensor(element)).tolist()
         numbers = ", ".join(f"{values[i]:.2f}" for i in self.numbers)
         order = self.spoken or tuple(self.groups)
         words = [self.categories[g][int(np.argmax(values[slice(*self.groups[g])]))] for g in order]

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from setpredict.decoders.descent import check_steps, descend
-from setpredict.decoders.fast_objective import FastObjective, has_fast_step
+from setpredict.decoders.inner.descent import check_steps, descend
+from setpredict.decoders.fast.objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import Initial, PredictedSet, RandomSet, SharedSet
-from setpredict.decoders.objective import ReprLoss, ReprObjective, representation_loss
+from setpredict.decoders.inner.objective import ReprLoss, ReprObjective, representation_loss
 from setpredict.sets import NotFinite, Prediction, Sets
 
 HALF = (torch.float16, torch.bfloat16)

@@ -104,7 +104,7 @@ def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0)
 
 
 def _mix(x: Tensor) -> Tensor:
-    """A bijection of 64-bit integers that scatters neighbours (products wrap around; shifts are logical)."""
+    """A bijection of 64-bit integers that scatters neighbors (products wrap around; shifts are logical)."""
     for shift, factor in ((30, 0x3F58476D1CE4E5B9), (27, 0x14D049BB133111EB)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return x ^ ((x >> 31) & ((1 << 33) - 1))

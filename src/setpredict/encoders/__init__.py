@@ -5,7 +5,7 @@ from setpredict.encoders.fspool import FSPool
 from setpredict.encoders.mlp import MLP
 from setpredict.encoders.pooling import MaxPool, MeanPool, SumPool, make_pool
 from setpredict.encoders.relation import RelationEncoder
-from setpredict.encoders.resnet import ResNetEncoder
+from setpredict.encoders.images.resnet import ResNetEncoder
 
 __all__ = [
     "MLP",

@@ -16,7 +16,7 @@ from setpredict.sets import Mask
 class DeepSetEncoder(nn.Module):
     """g(Y) = pool_i( MLP([y_i, m_i]) / N ): a set of up to N elements with D features to L numbers.
 
-    `normalise` is the paper's division by the (padded) set size, which keeps the code's scale independent of it.
+    `normalize` is the paper's division by the (padded) set size, which keeps the code's scale independent of it.
     `mask_sum` makes the last of the L numbers four times the mean of the masks.
 
     >>> import torch
@@ -34,13 +34,13 @@ class DeepSetEncoder(nn.Module):
         pool: Pooling = "fspool",
         pieces: int = 20,
         mask: MaskRole = "feature",
-        normalise: bool = True,
+        normalize: bool = True,
         mask_sum: bool = False,
     ):
         super().__init__()
         self.features, self.latent, self.max_size = features, latent, max_size
         self.mask_role: MaskRole = mask
-        self.normalise, self.mask_sum = normalise, mask_sum
+        self.normalize, self.mask_sum = normalize, mask_sum
         channels = latent - mask_sum
         self.elements = MLP(features + mask_inputs(mask), hidden, channels)
         self.pool = make_pool(pool, channels, max_size, pieces)
@@ -50,7 +50,7 @@ class DeepSetEncoder(nn.Module):
         x = self.elements(inputs)  # (B, N, C)
         if weight is not None:
             x = x * weight[..., None]
-        if self.normalise:
+        if self.normalize:
             x = x / max(elements.shape[1], 1)
         code = self.pool(x, keep)
         return append_mask_sum(code, mask, elements) if self.mask_sum else code

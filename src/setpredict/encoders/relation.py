@@ -33,7 +33,7 @@ class RelationEncoder(nn.Module):
         pool: Pooling = "fspool",
         pieces: int = 20,
         mask: MaskRole = "feature",
-        normalise: bool = True,
+        normalize: bool = True,
         mask_sum: bool = False,
     ):
         super().__init__()
@@ -41,7 +41,7 @@ class RelationEncoder(nn.Module):
             raise ValueError("the relation network needs at least one hidden layer, got hidden=()")
         self.features, self.latent, self.max_size = features, latent, max_size
         self.mask_role: MaskRole = mask
-        self.normalise, self.mask_sum = normalise, mask_sum
+        self.normalize, self.mask_sum = normalize, mask_sum
         channels = latent - mask_sum
         self.pairs = MLP(2 * (features + mask_inputs(mask)), hidden, channels)
         self.pool = make_pool(pool, channels, max_size**2, pieces)
@@ -58,7 +58,7 @@ class RelationEncoder(nn.Module):
         x = x.flatten(1, 2)  # (B, N², C)
         if weight is not None:
             x = x * (weight[:, :, None] * weight[:, None, :]).flatten(1)[..., None]
-        if self.normalise:
+        if self.normalize:
             x = x / max(N * N, 1)
         pairs = None if keep is None else (keep[:, :, None] & keep[:, None, :]).flatten(1)
         code = self.pool(x, pairs)

@@ -1,4 +1,4 @@
-"""Nearest neighbours and optimal assignment between batches of sets: indices only, no gradients."""
+"""Nearest neighbors and optimal assignment between batches of sets: indices only, no gradients."""
 
 from setpredict.matching.assignment import assign
 from setpredict.matching.cost import PairCost

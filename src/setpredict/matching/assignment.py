@@ -10,7 +10,7 @@ from torch import Tensor
 
 from setpredict.matching import assignment_kernels
 from setpredict.sets import NotFinite
-from setpredict.threads import spread
+from setpredict.core.threads import parallel_for
 
 WORTH = 1 << 17  # steps of the solver that a further thread must have to do, or it costs more than it saves
 
@@ -37,7 +37,7 @@ def assign(
     tensors = (costs, everything if rows is None else rows, everything if columns is None else columns)
     arrays: Any = [t.detach().cpu().contiguous().numpy() for t in tensors]
     found, run = (answer.numpy(), state.numpy()), cast(Any, assignment_kernels.assign)
-    spread(P, lambda first, last, _: run(*arrays, *found, first, last), least=max(1, WORTH // max(N * M * M, 1)))
+    parallel_for(P, lambda first, last, _: run(*arrays, *found, first, last), least=max(1, WORTH // max(N * M * M, 1)))
     if bool(state.any()):
         _refuse(costs, rows, columns, int(state.nonzero()[0]))
     return answer.to(costs.device)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from setpredict.matching import cost_kernels
-from setpredict.threads import spread
+from setpredict.core.threads import parallel_for
 
 WORTH = 1 << 17  # differences that a further thread must have to compute, or it costs more than it saves
 
@@ -91,7 +91,7 @@ class PairCost:
         arrays: Any = [t.detach().contiguous().numpy() for t in (a, b)]
         out, run = total.numpy(), cast(Any, cost_kernels.matrix)
         least = max(1, WORTH // max(N * M * a.shape[2], 1))
-        spread(P, lambda first, last, _: run(*arrays, self.kind == "huber", out, first, last), least)
+        parallel_for(P, lambda first, last, _: run(*arrays, self.kind == "huber", out, first, last), least)
         return total
 
     def _distance(self, d: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Nearest neighbours between two batches of sets: indices only, no gradients."""
+"""Nearest neighbors between two batches of sets: indices only, no gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from setpredict.matching import nearest_kernels
 from setpredict.matching.cost import PairCost
-from setpredict.threads import spread
+from setpredict.core.threads import parallel_for
 
 CHUNK = 1 << 24  # entries of the cost matrix held at once: 64 MB in float32, whatever B, N and T are
 
@@ -43,7 +43,7 @@ def nearest(
         arrays: Any = [t.detach().contiguous().numpy() for t in tensors]
         run: Any = nearest_kernels.nearest
         found = to_b.numpy(), to_a.numpy()
-        spread(P, lambda first, last, _: run(*arrays, cost.kind == "huber", *found, first, last))
+        parallel_for(P, lambda first, last, _: run(*arrays, cost.kind == "huber", *found, first, last))
         return to_b, to_a
     for i in range(0, P, step := max(1, CHUNK // (N * M))):
         part = slice(i, i + step)

@@ -1,4 +1,4 @@
-"""CPU kernels of the nearest-neighbour search, for pairs of sets [first, last), without the GIL.
+"""CPU kernels of the nearest-neighbor search, for pairs of sets [first, last), without the GIL.
 
 For each element the costs to all of the other set are written to a row that stays in the cache: plain loops over
 contiguous numbers, which the compiler turns into vector instructions (it does not for a search that carries indices

@@ -15,7 +15,7 @@ Groups = Mapping[str, tuple[int, int]]
 NO_GROUPS: Groups = {}
 CLEVR_GROUPS: Groups = {
     "material": (3, 5),
-    "colour": (5, 13),
+    "color": (5, 13),
     "shape": (13, 16),
     "size": (16, 18),
 }

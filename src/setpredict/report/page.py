@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
-from setpredict.files import write_text
-from setpredict.report.by_step import losses_by_step
-from setpredict.report.curves import training_curves
+from setpredict.core.files import write_text
+from setpredict.report.figures.by_step import losses_by_step
+from setpredict.report.figures.curves import training_curves
 from setpredict.report.html import figure, page, paragraph, section, table
-from setpredict.report.paper import beside
+from setpredict.report.tables.paper import beside
 from setpredict.report.run_sections import best_score, heading_part, read_rows, run_sections
-from setpredict.report.tables import heading, shown
-from setpredict.report.watched import TrainedRun
+from setpredict.report.tables.text import heading, shown
+from setpredict.runs.loaded import TrainedRun
 
 CURVE_SAMPLES = 64
 BEYOND = 3

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from setpredict.files import write_text
-from setpredict.report.by_step import losses_by_step
-from setpredict.report.drawing import in_words, some_steps
-from setpredict.report.object_tables import html_table, latex_table, object_blocks, terminal_table
-from setpredict.report.pictures import picture
-from setpredict.report.progression import save
-from setpredict.report.watched import TrainedRun
+from setpredict.core.files import write_text
+from setpredict.report.figures.by_step import losses_by_step
+from setpredict.report.figures.drawing import in_words, some_steps
+from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
+from setpredict.report.figures.pictures import picture
+from setpredict.report.figures.progression import save
+from setpredict.runs.loaded import TrainedRun
 from setpredict.sets import Sets
 
 MOST_STEPS = 1000

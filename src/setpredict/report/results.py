@@ -9,10 +9,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from setpredict.files import write_text
-from setpredict.report.paper import TABLES
-from setpredict.report.results_figures import Entry, answers, curves, svg
-from setpredict.report.tables import heading, markdown, published, summary
+from setpredict.core.files import write_text
+from setpredict.report.tables.paper import TABLES
+from setpredict.report.figures.results import Entry, answers, curves, svg
+from setpredict.report.tables.text import heading, markdown, published, summary
 from setpredict.studies import studies
 
 Table = tuple[str, list[str], list[list[str]]]

@@ -12,17 +12,17 @@ import numpy as np
 import torch
 
 from setpredict.config import to_dict
-from setpredict.report.by_step import losses_by_step
-from setpredict.report.curves import training_curves
-from setpredict.report.drawing import in_words, some_steps
+from setpredict.report.figures.by_step import losses_by_step
+from setpredict.report.figures.curves import training_curves
+from setpredict.report.figures.drawing import in_words, some_steps
 from setpredict.report.html import figure, paragraph, section, table
-from setpredict.report.object_tables import html_table, object_blocks
-from setpredict.report.paper import beside
-from setpredict.report.pictures import picture
-from setpredict.report.set_sizes import confusion_table
-from setpredict.report.tables import heading, published, shown
-from setpredict.report.watched import TrainedRun, Watched, good_median_worst
-from setpredict.revision import hardware, revision
+from setpredict.report.tables.objects import html_table, object_blocks
+from setpredict.report.tables.paper import beside
+from setpredict.report.figures.pictures import picture
+from setpredict.report.tables.set_sizes import confusion_table
+from setpredict.report.tables.text import heading, published, shown
+from setpredict.runs.loaded import TrainedRun, Watched, good_median_worst
+from setpredict.core.revision import hardware, revision
 
 LOOKED_AT = 256
 """So many test samples are decoded for the report (the evaluation table is over all of them)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from setpredict.config import ConfigError
-from setpredict.files import atomic
+from setpredict.core.files import atomic
 
 if TYPE_CHECKING:
     from setpredict.training.loop import TrainState
@@ -21,7 +21,7 @@ def save_checkpoint(path: Path, state: TrainState) -> None:
     """Write the state of a run; a crash on the way leaves the checkpoint before it."""
     content: dict[str, Any] = {name: getattr(state, name) for name in COUNTS}
     content["model"] = state.model.state_dict()
-    content["optimiser"] = state.optimiser.state_dict()
+    content["optimizer"] = state.optimizer.state_dict()
     content["average"] = None if state.average is None else state.average.state_dict()
     content["random"] = torch.get_rng_state()
     content["cuda_random"] = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
@@ -44,16 +44,16 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
         raise ConfigError(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
     if not isinstance(content, dict):
         raise ConfigError(f"{path} is not a checkpoint of a run")
-    missing = [n for n in (*COUNTS, "model", "optimiser", "average", "random") if n not in content]
+    missing = [n for n in (*COUNTS, "model", "optimizer", "average", "random") if n not in content]
     if missing:
         raise ConfigError(f"{path} is not a checkpoint of a run: it has no {missing[0]}")
     _must_fit(path, state.model.state_dict(), content["model"])
     if (content["average"] is None) != (state.average is None):
         raise ConfigError(f"{path} was written with another setting of --ema")
     state.model.load_state_dict(content["model"])
-    options = [{k: v for k, v in g.items() if k != "params"} for g in state.optimiser.param_groups]
-    state.optimiser.load_state_dict(content["optimiser"])
-    for group, configured in zip(state.optimiser.param_groups, options):
+    options = [{k: v for k, v in g.items() if k != "params"} for g in state.optimizer.param_groups]
+    state.optimizer.load_state_dict(content["optimizer"])
+    for group, configured in zip(state.optimizer.param_groups, options):
         group.update(configured)  # which may have changed since
     if state.average is not None:
         state.average.load_state_dict(content["average"])

@@ -20,7 +20,7 @@ from setpredict.metrics import (
 )
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
 from setpredict.model import SetPredictor
-from setpredict.modes import evaluating
+from setpredict.core.modes import evaluating
 from setpredict.sets import NotFinite
 from setpredict.training.devices import raise_anywhere
 from setpredict.training.set_loss import make_set_loss
@@ -37,7 +37,7 @@ class Evaluation:
     milliseconds: float = 0.0
     """Wall-clock a sample in this process, encoding and decoding."""
     score: tuple[float, float] = (0.0, 0.0)
-    """Smaller is better: minus the mean AP (or the distance that training minimises), then the set loss."""
+    """Smaller is better: minus the mean AP (or the distance that training minimizes), then the set loss."""
 
 
 @torch.no_grad()
@@ -90,7 +90,7 @@ def _now(fabric: Fabric) -> float:
 
 
 def make_meters(task: SetTask, loss: LossConfig) -> dict[str, Metric]:
-    """The set distance that training minimises, and what the data set's kind calls for."""
+    """The set distance that training minimizes, and what the data set's kind calls for."""
     meters: dict[str, Metric] = {loss.set: SetDistance(make_set_loss(loss, task))}
     if task.kind == "boxes":
         meters["AP"] = BoxAveragePrecision(groups=task.groups)

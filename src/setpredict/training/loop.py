@@ -21,7 +21,7 @@ from setpredict.losses import SetLoss, outer_loss
 from setpredict.model import SetPredictor
 from setpredict.sets import NotFinite, Prediction
 from setpredict.training.devices import raise_anywhere
-from setpredict.training.optimiser import learning_rate, make_optimiser, update_average
+from setpredict.training.optimizer import learning_rate, make_optimizer, update_average
 from setpredict.training.set_loss import make_set_loss
 
 
@@ -30,7 +30,7 @@ class TrainState:
     """Everything that training changes; a checkpoint holds all of it."""
 
     model: SetPredictor
-    optimiser: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer
     average: SetPredictor | None = None
     step: int = 0
     seconds: float = 0.0
@@ -48,8 +48,8 @@ class TrainState:
     @classmethod
     def fresh(cls, fabric: Fabric, model: SetPredictor, config: TrainConfig) -> TrainState:
         average = copy.deepcopy(model).requires_grad_(False) if config.ema else None
-        state = cls(model, make_optimiser(model, config), average)
-        state.module, state.optimiser = fabric.setup(model, state.optimiser)
+        state = cls(model, make_optimizer(model, config), average)
+        state.module, state.optimizer = fabric.setup(model, state.optimizer)
         state.precision = fabric.strategy.precision
         if average is not None:
             fabric.to_device(average)
@@ -92,7 +92,7 @@ def fit(
     load = partial(load, rank=fabric.global_rank, world_size=fabric.world_size)
     batches, position = len(load()), state.step * train.accumulate  # of all epochs
     state.module.train()
-    state.optimiser.zero_grad()  # what a step that was given up has left
+    state.optimizer.zero_grad()  # what a step that was given up has left
     began, done = time.perf_counter(), fraction_done(fabric, state, train, batches)
     while done < 1:
         epoch, start = divmod(position, batches)
@@ -144,21 +144,21 @@ def forward(
 
 
 def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
-    """One step of the outer optimiser, unless a gradient is not finite."""
-    for group in state.optimiser.param_groups:
+    """One step of the outer optimizer, unless a gradient is not finite."""
+    for group in state.optimizer.param_groups:
         group["lr"] = state.lr_scale * learning_rate(train, state.step, done)
     if train.clip_grad is not None:
         limit = {"max_norm": train.clip_grad, "error_if_nonfinite": False}
-        norm = fabric.clip_gradients(state.module, state.optimiser, **limit)
+        norm = fabric.clip_gradients(state.module, state.optimizer, **limit)
     else:
         norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
     # With a scaler overflow is normal: it skips the step and tries a smaller scale.
     scaled = getattr(state.precision, "scaler", None) is not None
     if not scaled and not bool(torch.isfinite(torch.as_tensor(norm))):
-        state.optimiser.zero_grad()
+        state.optimizer.zero_grad()
         raise NotFinite(f"the norm of the outer gradient is {float(torch.as_tensor(norm))}")
-    state.optimiser.step()
-    state.optimiser.zero_grad()
+    state.optimizer.step()
+    state.optimizer.zero_grad()
     state.step += 1
     if state.average is not None:
         update_average(state.average, state.model, train.ema, state.step)

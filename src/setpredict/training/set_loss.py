@@ -1,4 +1,4 @@
-"""From a configuration to the set loss that training minimises and validation measures."""
+"""From a configuration to the set loss that training minimizes and validation measures."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from setpredict.data.camera import HEIGHT, WIDTH, project
-from setpredict.report.drawing import in_words
-from setpredict.report.judged import columns, judge_boxes, judge_objects, true_objects
+from setpredict.data.clevr.camera import HEIGHT, WIDTH, project
+from setpredict.report.figures.drawing import in_words
+from setpredict.report.tables.judged import columns, judge_boxes, judge_objects, true_objects
 from setpredict.sets import Prediction, Sets
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 from setpredict.web.inputs import BadInput, Question
 
 
@@ -57,7 +57,7 @@ def _places(question: Question, elements: Tensor) -> Any:
         return None
     if served.task.feature_names[:3] != ("x", "y", "z"):
         return None
-    positions = served.task.denormalise(elements)[..., :3].double().numpy()
+    positions = served.task.denormalize(elements)[..., :3].double().numpy()
     with np.errstate(all="ignore"):
         pixels = project(positions, served.camera(question.sample))[..., :2] / (WIDTH, HEIGHT)
     return np.round(np.clip(np.nan_to_num(pixels), -9, 9), 4).tolist()

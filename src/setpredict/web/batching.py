@@ -13,7 +13,7 @@ import torch
 from setpredict.decoders import DSPN
 from setpredict.sets import NotFinite, Prediction
 from setpredict.web.answers import answer
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 from setpredict.web.inputs import BadInput, Question, understand
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeRequest
@@ -135,7 +135,7 @@ class Decoder:
 
 @torch.no_grad()
 def decode(questions: list[Question]) -> Prediction:
-    """All questions are of one model and number of steps; no sample's answer depends on its neighbours."""
+    """All questions are of one model and number of steps; no sample's answer depends on its neighbors."""
     served, steps = questions[0].served, questions[0].steps
     z = torch.cat([q.z for q in questions])
     decoder = served.model.decoder

@@ -14,10 +14,10 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from setpredict.data.image_cache import FILTER, images_to_float
+from setpredict.data.io.images import FILTER, images_to_float
 from setpredict.data.task import Batch
 from setpredict.sets import Sets
-from setpredict.web.catalogue import Served
+from setpredict.web.catalog import Served
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeRequest
 
@@ -65,7 +65,7 @@ def understand(request: DecodeRequest, served: Served, limits: Limits) -> Questi
     if request.vector is not None:
         if len(request.vector) != task.input_size:
             raise BadInput(f"vector must have {task.input_size} numbers, got {len(request.vector)}")
-        vector = task.normalise_input(torch.tensor([request.vector], dtype=torch.float32))
+        vector = task.normalize_input(torch.tensor([request.vector], dtype=torch.float32))
         return Question(served, served.model.encode(vector), steps)
     pixels = read_image(request.image or "", task.input_size, limits)
     return Question(served, served.model.encode(images_to_float(pixels[None])), steps)
@@ -102,6 +102,6 @@ def _as_set(points: list[list[float]], served: Served) -> Sets:
             raise BadInput(f"point {i} has {len(point)} numbers; {served.name} takes {task.input_size}")
     if not (task.variable if task.input_variable is None else task.input_variable) and len(points) != most:
         raise BadInput(f"{served.name} takes sets of exactly {most} points, got {len(points)}")
-    sets = task.normalise_input(Sets.from_list([points], max_size=most, features=task.input_size, dtype=torch.float32))
+    sets = task.normalize_input(Sets.from_list([points], max_size=most, features=task.input_size, dtype=torch.float32))
     assert isinstance(sets, Sets)
     return sets

@@ -21,7 +21,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from setpredict import __version__
 from setpredict.web.batching import Decoder, TooBusy
 from setpredict.web.body_limit import BodyLimit
-from setpredict.web.catalogue import Served, load_catalogue
+from setpredict.web.catalog import Served, load_catalog
 from setpredict.web.connection import impatient
 from setpredict.web.inputs import BadInput
 from setpredict.web.limits import Limits
@@ -126,7 +126,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
 def serve(runs: Sequence[Path], host: str, port: int) -> None:
     """Load the models and answer until stopped."""
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # leave room for the browser on a small machine
-    models = load_catalogue(runs)
+    models = load_catalog(runs)
     if not models:
         raise ValueError("there are no models to serve: none is shipped with this installation and no --run was given")
     hosts = [*LOCAL, host] if host in LOCAL else ["*"]

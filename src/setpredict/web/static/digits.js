@@ -1,7 +1,7 @@
 // Draw a digit, or pick one; it becomes points, then 64 numbers, then points again.
 
 import { decode } from "./api.js";
-import { clear, colours, drawPoints } from "./draw.js";
+import { clear, colors, drawPoints } from "./draw.js";
 import { digitPoints } from "./pixels.js";
 import { Stage, say, tell } from "./stage.js";
 import { EXAMPLES } from "./strokes.js";
@@ -15,7 +15,7 @@ export function start(panel, models) {
   const redraw = () => {
     if (!strokes.length && points.length) return drawPoints(pad, points, points.map(() => 1), { order: [1, 0] });
     const context = clear(pad);
-    context.strokeStyle = colours().ink;
+    context.strokeStyle = colors().ink;
     context.lineWidth = 0.05;
     context.lineCap = context.lineJoin = "round";
     for (const stroke of strokes) {

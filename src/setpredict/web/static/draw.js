@@ -2,7 +2,7 @@
 
 const MARGIN = 0.07;
 
-export function colours() {
+export function colors() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
   return { ink: of("--ink"), ring: of("--ring"), accent: of("--accent"), right: of("--right"), wrong: of("--wrong"), line: of("--line") };
@@ -29,7 +29,7 @@ export function dot(context, x, y, radius) {
 
 // Points of a set, as full as their mask; `ghosts` are rings behind, `order` says which features are x and y.
 export function drawPoints(canvas, elements, mask, { ghosts = [], order = [0, 1], up = false } = {}) {
-  const context = clear(canvas), tone = colours();
+  const context = clear(canvas), tone = colors();
   const many = elements.length > 60;
   const place = (e) => {
     const y = e.length > 1 ? e[order[1]] : 0.5;
@@ -58,7 +58,7 @@ export function drawImage(context, image) {
 }
 
 export function drawBoxes(canvas, image, elements, mask, judged, truth) {
-  const context = clear(canvas), tone = colours();
+  const context = clear(canvas), tone = colors();
   drawImage(context, image);
   if (truth) for (const box of truth) frame(context, box, "#ffffff", [0.006, 0.01], 0.008);
   elements.forEach((box, i) => {
@@ -70,8 +70,8 @@ export function drawBoxes(canvas, image, elements, mask, judged, truth) {
   context.globalAlpha = 1;
 }
 
-function frame(context, box, colour, dash, width) {
-  context.strokeStyle = colour;
+function frame(context, box, color, dash, width) {
+  context.strokeStyle = color;
   context.lineWidth = width;
   context.setLineDash(dash);
   context.strokeRect(box[0], box[1], box[2] - box[0], box[3] - box[1]);
@@ -126,7 +126,7 @@ function label(context, text, x, y) {
 
 // Elements that no picture shows: a row each, its mask first, the darker the larger.
 export function drawNumbers(canvas, elements, mask) {
-  const context = clear(canvas), tone = colours();
+  const context = clear(canvas), tone = colors();
   const rows = Math.max(elements.length, 1), columns = (elements[0] || []).length + 1;
   context.fillStyle = tone.accent;
   elements.forEach((element, i) => {

@@ -1,4 +1,4 @@
-// From strokes to the points of a digit, as MNIST has them: fitted into 20 of 28 pixels, centred by mass.
+// From strokes to the points of a digit, as MNIST has them: fitted into 20 of 28 pixels, centerd by mass.
 
 const SIDE = 28, BOX = 20, THRESHOLD = 0.1307 * 255;
 
@@ -10,7 +10,7 @@ export function digitPoints(strokes, most) {
   const scale = (BOX - 2) / Math.max(right - left, bottom - top, 0.05);
   const middle = [(left + right) / 2, (top + bottom) / 2];
   const first = render(strokes, scale, middle, [SIDE / 2, SIDE / 2]);
-  const mass = centre(first);
+  const mass = center(first);
   const pixels = render(strokes, scale, middle, [SIDE - mass[0], SIDE - mass[1]]);
   const points = [];
   for (let row = 0; row < SIDE; row += 1)
@@ -36,7 +36,7 @@ function render(strokes, scale, middle, to) {
   return Float32Array.from({ length: SIDE * SIDE }, (_, i) => data[4 * i + 3]);
 }
 
-function centre(pixels) {
+function center(pixels) {
   let x = 0, y = 0, total = 0;
   pixels.forEach((v, i) => {
     x += v * ((i % SIDE) + 0.5);

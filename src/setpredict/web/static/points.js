@@ -1,6 +1,6 @@
 // Place points and move them, with a pointer or by keyboard; three decoders bring them back.
 
-import { clear, colours, dot, put, take } from "./draw.js";
+import { clear, colors, dot, put, take } from "./draw.js";
 import { Stage, say } from "./stage.js";
 
 const REACH = 0.06;
@@ -12,7 +12,7 @@ export function start(panel, models) {
   let points = [], held = -1, cross = [0.5, 0.5], byKeys = false, carried = false;
 
   const redraw = () => {
-    const context = clear(pad), tone = colours();
+    const context = clear(pad), tone = colors();
     points.forEach(([x, y], i) => {
       context.fillStyle = tone.ink;
       dot(context, put(x), put(y), i === held ? 0.034 : 0.026);

@@ -1,6 +1,6 @@
 // Turn a dial and see the corners move.
 
-import { clear, colours, dot, put } from "./draw.js";
+import { clear, colors, dot, put } from "./draw.js";
 import { Stage } from "./stage.js";
 
 const FEWEST = 3, MOST = 8;
@@ -19,7 +19,7 @@ export function start(panel, models) {
   const stage = new Stage(panel, models, () => ({ ghosts: corners, up: true }));
 
   const redraw = () => {
-    const context = clear(pad), tone = colours();
+    const context = clear(pad), tone = colors();
     context.strokeStyle = tone.ring;
     context.lineWidth = 0.008;
     context.beginPath();

@@ -1,0 +1,1 @@
+"""What every package uses: files, paths, threads, random numbers, errors."""

@@ -1,0 +1,1 @@
+"""CLEVR's own formats: states, boxes, its camera and its scene files."""

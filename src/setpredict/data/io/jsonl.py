@@ -1,0 +1,127 @@
+"""Read a jsonl file of (input, set) pairs: every line checked, what is wrong named by file, line and reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from setpredict.data.io.json_text import FINITE, is_number, json_fault, short
+
+InputKind = Literal["image", "vector", "set"]
+Element = list[float | str]
+
+
+@dataclass
+class Records:
+    """The lines of one file. Elements are lists of numbers and category names; all have the same columns."""
+
+    path: Path
+    input_kind: InputKind | None = None
+    input_width: int | None = None
+    """Length of an input vector, or features of an input element."""
+    columns: list[bool] | None = None
+    """For each feature of an element: is it a category (text)?"""
+    inputs: list[Any] = field(default_factory=list)
+    sets: list[list[Element]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    """Line numbers, for later errors."""
+
+    def fail(self, line: int, reason: str) -> ValueError:
+        return ValueError(f"{self.path}, line {line}: {reason}")
+
+
+def read_jsonl(path: Path, like: Records | None = None) -> Records:
+    """Parse and check a file; with `like`, its inputs and elements must have the same form as there."""
+    records = Records(path)
+    if like is not None:
+        records.input_kind, records.input_width, records.columns = like.input_kind, like.input_width, like.columns
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file: {error}") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            _read_line(records, number, line)
+    if not records.sets:
+        raise ValueError(f"{path} has no samples")
+    for number, value in zip(records.lines, records.inputs):
+        if value == [] and records.input_kind in ("vector", "image"):  # at the top, before any input had a form
+            raise records.fail(number, f"input is empty, but those after it are {records.input_kind}s")
+    return records
+
+
+def _read_line(records: Records, number: int, line: str) -> None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise records.fail(number, f"not whole JSON: {json_fault(error)}") from None
+    if not isinstance(record, dict):
+        raise records.fail(number, f'expected {{"input": …, "set": …}}, got {short(record)}')
+    for name in ("input", "set"):
+        if name not in record:
+            raise records.fail(number, f"field {name!r} is missing")
+    records.inputs.append(_check_input(records, number, record["input"]))
+    records.sets.append(_check_set(records, number, record["set"]))
+    records.lines.append(number)
+
+
+def _check_input(records: Records, number: int, value: Any) -> Any:
+    if value == [] and records.input_kind is None:
+        return value  # an empty set, as later lines will show
+    kind = _input_kind(value, records.input_kind)
+    if kind is None:
+        expected = "an image file, a list of numbers or a list of lists of numbers"
+        raise records.fail(number, f"input is {short(value)}, expected {expected}")
+    records.input_kind = records.input_kind or kind
+    if kind != records.input_kind:
+        raise records.fail(number, f"input is {_a(kind)}, but inputs before it are {records.input_kind}s")
+    if kind == "image":
+        return value
+    for row in [value] if kind == "vector" else value:
+        if not isinstance(row, list) or not all(is_number(v) for v in row):
+            raise records.fail(number, f"input holds {short(row)}, expected {FINITE}")
+        records.input_width = len(row) if records.input_width is None else records.input_width
+        if len(row) != records.input_width:
+            raise records.fail(number, f"input has {len(row)} numbers, but those before it {records.input_width}")
+    return value
+
+
+def _input_kind(value: Any, before: InputKind | None) -> InputKind | None:
+    if isinstance(value, str):
+        return "image"
+    if not isinstance(value, list):
+        return None
+    if not value:
+        return before if before != "image" else "vector"
+    return "set" if isinstance(value[0], list) else "vector"
+
+
+def _check_set(records: Records, number: int, value: Any) -> list[Element]:
+    if not isinstance(value, list):
+        raise records.fail(number, f"set is {short(value)}, expected a list of elements")
+    for i, element in enumerate(value):
+        if not isinstance(element, list) or not element:
+            raise records.fail(number, f"element {i} is {short(element)}, expected a list of features")
+        for j, v in enumerate(element):
+            if not (is_number(v) or isinstance(v, str)):
+                raise records.fail(
+                    number, f"element {i}, feature {j} is {short(v)}, expected {FINITE} or category names"
+                )
+        columns = [isinstance(v, str) for v in element]
+        if records.columns is None:
+            records.columns = columns
+        if len(columns) != len(records.columns):
+            raise records.fail(
+                number, f"element {i} has {len(columns)} features, but those before it {len(records.columns)}"
+            )
+        for j, (now, before) in enumerate(zip(columns, records.columns)):
+            if now != before:
+                kind = "a category name" if before else "a number"
+                raise records.fail(number, f"element {i}, feature {j} is {short(element[j])}, but {kind} before it")
+    return value
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind == "image" else f"a {kind}"

@@ -1,0 +1,160 @@
+"""Write generated scenes in CLEVR's layout: in parallel, the same bytes on any number of workers, resumable.
+
+Scenes are made in chunks. A chunk's images come first, then a file with its scenes; what has such a file is done.
+At the end those files become CLEVR's one scene file a split.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from setpredict.data.clevr.camera import RIGHT
+from setpredict.data.clevr.states import ATTRIBUTES
+from setpredict.data.io.json_text import read_json
+from setpredict.core.paths import only_one_builder
+from setpredict.core.progress import progress
+from setpredict.data.render.tracer import render
+from setpredict.data.render.sampler import SampledScene, check_counts, check_side, sample_scene
+from setpredict.data.sources.scenes import SceneOptions
+from setpredict.core.files import atomic
+
+CHUNK = 64
+MOST_SCENES, MOST_WORKERS = 10_000_000, 256
+VERSION = 1
+"""Of sampler and renderer: a folder begun by another version is not gone on with."""
+CLOSE = 0.2
+"""CLEVR counts an object as left of another only if it is farther left than this."""
+
+_right = np.array([*RIGHT, 0.0])
+_front = np.array([RIGHT[1], -RIGHT[0], 0.0])
+DIRECTIONS = {
+    "right": _right,
+    "behind": -_front,
+    "above": np.array([0.0, 0.0, 1.0]),
+    "below": np.array([0.0, 0.0, -1.0]),
+    "left": -_right,
+    "front": _front,
+}
+
+
+def write_scenes(options: SceneOptions) -> Path:
+    """Generate what is still missing in `options.out`."""
+    _check(options)
+    out = Path(options.out)
+    note = out / "generator.json"
+    with only_one_builder(note):
+        _begin_or_go_on(options, note)
+        for split, count in (("train", options.train), ("val", options.val)):
+            _write_split(options, out, split, count)
+        shutil.rmtree(out / "parts", ignore_errors=True)
+    return out
+
+
+def _check(options: SceneOptions) -> None:
+    for name, most in (("train", MOST_SCENES), ("val", MOST_SCENES), ("workers", MOST_WORKERS), ("seed", None)):
+        value = getattr(options, name)
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+        if most is not None and value > most:
+            raise ValueError(f"{name} must be at most {most}, got {value}")
+    check_side(options.size)
+    check_counts(options.min_objects, options.max_objects)
+    if Path(options.out).exists() and not Path(options.out).is_dir():
+        raise ValueError(f"{options.out} is a file, expected a folder")
+
+
+def _begin_or_go_on(options: SceneOptions, note: Path) -> None:
+    """Leave a note of the options, or find that the folder was begun with the same ones."""
+    wanted = {k: v for k, v in asdict(options).items() if k not in ("out", "workers")} | {"version": VERSION}
+    if note.exists():
+        begun = read_json(note)
+        if not isinstance(begun, dict):
+            raise ValueError(f"{note} does not say what {note.parent} was begun with; use another folder")
+        for name, value in wanted.items():
+            if begun.get(name) != value:
+                raise ValueError(
+                    f"{note.parent} was begun with {name} {begun.get(name)}, not {value}; use another folder"
+                )
+    else:
+        others = [p.name for p in note.parent.iterdir() if p.name != f".{note.name}.lock"]
+        if others:
+            raise ValueError(f"{note.parent} is not empty ({others[0]}) and was not begun by this command")
+        with atomic(note) as temporary:
+            temporary.write_text(json.dumps(wanted, indent=1))
+    for leftover in note.parent.rglob(".*.tmp"):  # of a run that was killed; we hold the lock
+        leftover.unlink(missing_ok=True)
+
+
+def _write_split(options: SceneOptions, out: Path, split: str, count: int) -> None:
+    final = out / "scenes" / f"CLEVR_{split}_scenes.json"
+    if final.exists():
+        return
+    images = out / "images" / split
+    images.mkdir(parents=True, exist_ok=True)
+    chunks = [range(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]
+    parts = {chunk.start: out / "parts" / f"{split}-{chunk.start:06d}.json" for chunk in chunks}
+    todo = [chunk for chunk in chunks if not parts[chunk.start].exists()]
+    done = count - sum(len(chunk) for chunk in todo)
+    # The kernels and Pillow work outside the interpreter's lock, so threads use all cores.
+    pool = ThreadPoolExecutor(options.workers or os.cpu_count() or 1)
+    try:
+        with progress(f"Generating {split} scenes", count, done) as advance:
+            futures = [pool.submit(_write_chunk, options, images, split, c, parts[c.start], advance) for c in todo]
+            for future in as_completed(futures):
+                future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    scenes = [scene for chunk in chunks for scene in read_json(parts[chunk.start])]
+    info = {"split": split, "version": "setpredict", "note": "generated by setpredict scenes; not CLEVR"}
+    with atomic(final) as temporary:
+        temporary.write_text(json.dumps({"info": info, "scenes": scenes}))
+
+
+def _write_chunk(options: SceneOptions, images: Path, split: str, chunk: range, part: Path, advance) -> None:
+    records = []
+    for index in chunk:
+        scene = sample_scene(options.seed, split, index, 0, options.min_objects, options.max_objects)
+        name = f"CLEVR_{split}_{index:06d}.png"
+        if not options.states_only:
+            with atomic(images / name) as temporary:
+                Image.fromarray(render(scene.view, options.size)).save(temporary, "PNG", compress_level=6)
+        records.append(scene_record(scene, split, index, name))
+        advance(1)
+    with atomic(part) as temporary:
+        temporary.write_text(json.dumps(records))
+
+
+def scene_record(scene: SampledScene, split: str, index: int, image: str) -> dict:
+    """A scene as CLEVR's files have it."""
+    objects = []
+    for coords, attributes, rotation, pixels in zip(
+        scene.coords.tolist(), scene.attributes.tolist(), scene.rotation.tolist(), scene.pixels.tolist()
+    ):
+        words = {name: values[i] for (name, values), i in zip(ATTRIBUTES.items(), attributes)}
+        pixel_coords = [int(pixels[0]), int(pixels[1]), pixels[2]]
+        objects.append({**words, "rotation": rotation, "3d_coords": coords, "pixel_coords": pixel_coords})
+    return {
+        "image_index": index,
+        "image_filename": image,
+        "split": split,
+        "objects": objects,
+        "relationships": relationships(scene.coords),
+        "directions": {name: direction.tolist() for name, direction in DIRECTIONS.items()},
+    }
+
+
+def relationships(coords: np.ndarray) -> dict[str, list[list[int]]]:
+    """For each direction on the ground and each object: which others lie there, seen from it."""
+    result = {}
+    for name in ("right", "behind", "front", "left"):
+        along = coords @ DIRECTIONS[name]
+        result[name] = [np.flatnonzero(along - a > CLOSE).tolist() for a in along]
+    return result

@@ -1,0 +1,200 @@
+"""COCO annotation files: an image goes in, its boxes come out, with their categories as one-hot."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setpredict.data.io.images import image_cache, images_there
+from setpredict.data.io.json_text import is_number, read_json, short
+from setpredict.core.paths import fingerprint
+from setpredict.data.ragged import RaggedArray
+from setpredict.data.splits import StoredSplit, train_val_split
+from setpredict.data.task import SetTask
+
+Id = int | str
+CORNERS = ("left", "top", "right", "bottom")
+
+
+def coco(
+    folder: str | os.PathLike,
+    test: str | os.PathLike | None = None,
+    *,
+    images: str | os.PathLike | None = None,
+    test_images: str | os.PathLike | None = None,
+    size: int = 128,
+    max_size: int | None = None,
+    seed: int = 0,
+    val: float = 0.05,
+) -> SetTask:
+    """Boxes from COCO annotation files: (left, top, right, bottom) as parts of the image, then the category.
+
+    `folder` is laid out as COCO is (annotations/instances_train2017.json and images in train2017; the file with val
+    in its name is the test split), or it is the training annotation file itself, with `test` another one. Without a
+    test file the test split is the val split, a seeded part of the training images. Where the images are not in
+    COCO's place or beside the annotation file, `images` says where. Crowds are left out, images without boxes stay.
+    With `max_size`, images that have more boxes are skipped.
+    """
+    train, beside = annotation_files(Path(folder).expanduser())
+    test = Path(test).expanduser() if test is not None else beside
+    sources = {"train": _read(train, images, None, max_size)}
+    if test is not None:
+        sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
+    categories = sources["train"].categories
+    one_hot = len(categories) > 1
+    stored = {n: (_images(f"{n}-{max_size}", s, size), s.rows(one_hot)) for n, s in sources.items()}
+    N = max(1, *(int(rows.sizes.max()) for _, rows in stored.values()))
+    chosen, aside = train_val_split(len(stored["train"][1]), val, seed)
+    validation = StoredSplit(*stored["train"], aside, N)
+    names = tuple(categories.values())
+    return SetTask(
+        name=train.stem,
+        input_kind="image",
+        input_size=size,
+        max_size=N,
+        features=4 + one_hot * len(names),
+        variable=True,
+        kind="boxes",
+        train=StoredSplit(*stored["train"], chosen, N),
+        val=validation,
+        test=StoredSplit(*stored["test"], np.arange(len(stored["test"][1])), N) if test else validation,
+        feature_names=CORNERS + (tuple(f"category {n}" for n in names) if one_hot else ()),
+        groups={"category": (4, 4 + len(names))} if one_hot else {},
+        categories={"category": names} if one_hot else {},
+    )
+
+
+def annotation_files(path: Path) -> tuple[Path, Path | None]:
+    """The training annotation file at a path, and the one for tests if it lies beside it."""
+    chosen = path
+    if path.is_dir():
+        train = [f for f in sorted((path / "annotations").glob("*.json")) if "train" in f.stem]
+        if not train:
+            raise FileNotFoundError(f"no annotations/*train*.json in {path}")
+        # COCO's own folder has captions and key points, too.
+        chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
+    test = chosen.with_name(chosen.name.replace("train", "val"))
+    return chosen, test if test != chosen and test.is_file() else None
+
+
+@dataclass(eq=False)
+class _Annotations:
+    path: Path
+    folder: Path
+    files: list[str]
+    boxes: list[list[tuple[float, ...]]]
+    """Of each image: left, top, right, bottom as parts of the image, and the category's position."""
+    categories: dict[Id, str]
+
+    def rows(self, one_hot: bool) -> RaggedArray:
+        eye = np.eye(len(self.categories), dtype=np.float32)
+        sets = []
+        for boxes in self.boxes:
+            array = np.array(boxes, np.float32).reshape(-1, 5)
+            sets.append(
+                np.concatenate([array[:, :4], eye[array[:, 4].astype(int)]], axis=1) if one_hot else array[:, :4]
+            )
+        return RaggedArray.of(sets, 4 + one_hot * len(self.categories))
+
+
+def _read(
+    path: Path, images: str | os.PathLike | None, categories: dict[Id, str] | None, max_size: int | None
+) -> _Annotations:
+    content = _load(path)
+    known = {_id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
+             for i, c in enumerate(content["categories"])}  # fmt: skip
+    if categories is not None and known != categories:
+        raise ValueError(f"{path}: its categories are not those of the training file")
+    if not known:
+        raise ValueError(f"{path} has no categories")
+    position = {c: i for i, c in enumerate(known)}
+    frames = {}
+    for i, image in enumerate(content["images"]):
+        number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
+        if not isinstance(name, str):
+            raise ValueError(f"{path}, images {i}: file_name must be text, got {short(name)}")
+        extent = [_field(image, key, path, "images", i) for key in ("width", "height")]
+        if not all(is_number(v) and v > 0 for v in extent):
+            raise ValueError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
+        frames[number] = (name, *extent, [])
+    for i, annotation in enumerate(content["annotations"]):
+        if isinstance(annotation, dict) and annotation.get("iscrowd"):
+            continue
+        number = _id(annotation, "image_id", path, "annotations", i)
+        category = _id(annotation, "category_id", path, "annotations", i)
+        box = _field(annotation, "bbox", path, "annotations", i)
+        if number not in frames:
+            raise ValueError(f"{path}, annotations {i}: image_id {short(number)} is not among the images")
+        if category not in position:
+            raise ValueError(f"{path}, annotations {i}: category_id {short(category)} is not among the categories")
+        good = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
+        if not good or box[2] < 0 or box[3] < 0:
+            raise ValueError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
+        _, width, height, boxes = frames[number]
+        x, y, w, h = box
+        corners = (x / width, y / height, (x + w) / width, (y + h) / height)
+        boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
+    return _keep(path, images, list(frames.values()), known, max_size)
+
+
+def _keep(path: Path, images: str | os.PathLike | None, frames: list, known: dict[Id, str], max_size: int | None):
+    """The images that are there and do not hold too many boxes."""
+    if not frames:
+        raise ValueError(f"{path} has no images")
+    if max_size is not None:
+        fit = [f for f in frames if len(f[3]) <= max_size]
+        if not fit:
+            raise ValueError(f"{path}: every image has more than {max_size} boxes")
+        if len(fit) < len(frames):
+            warnings.warn(
+                f"{len(frames) - len(fit)} of {len(frames)} images of {path} are skipped: more than {max_size} boxes",
+                stacklevel=4,
+            )
+        frames = fit
+    folder = _image_folder(path, images)
+    have = images_there(folder, [f[0] for f in frames], f"images of {path.name}")
+    return _Annotations(path, folder, [frames[i][0] for i in have], [frames[i][3] for i in have], known)
+
+
+def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:
+    if images is not None:
+        return Path(images)
+    usual = path.parent.parent / path.stem.removeprefix("instances_")
+    if usual.is_dir():
+        return usual
+    return path.parent / "images" if (path.parent / "images").is_dir() else path.parent
+
+
+def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
+    label = f"coco-{name}-{fingerprint([], str(source.path.resolve()), str(source.folder.resolve()))[:8]}"
+    return image_cache(label, [source.folder / f for f in source.files], size)
+
+
+def _load(path: Path) -> dict[str, list]:
+    if not path.is_file():
+        raise FileNotFoundError(f"annotation file {path} is missing")
+    content = read_json(path)
+    for name in ("images", "annotations", "categories"):
+        if not isinstance(content, dict) or not isinstance(content.get(name), list):
+            raise ValueError(f"{path} has no list {name!r}: not a COCO annotation file")
+    return content
+
+
+def _field(record: Any, name: str, path: Path, where: str, index: int) -> Any:
+    if not isinstance(record, dict) or name not in record:
+        raise ValueError(f"{path}, {where} {index}: field {name!r} is missing")
+    return record[name]
+
+
+def _id(record: Any, name: str, path: Path, where: str, index: int) -> Id:
+    value = _field(record, name, path, where, index)
+    if isinstance(value, float) and value.is_integer():  # as some tools write them
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{path}, {where} {index}: {name} must be a whole number or text, got {short(value)}")
+    return value

@@ -1,0 +1,1 @@
+"""The hand-derived inner step of the built-in set encoders, and its CPU kernels."""

@@ -1,0 +1,1 @@
+"""The inner loop: solver, gradient and objective."""

@@ -1,0 +1,133 @@
+"""Look at a data set before training on it: counts, set sizes, ranges, and a sheet of examples."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from setpredict.data.task import SetTask
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `check` found."""
+
+    what: str
+    """The task in a line."""
+    counts: dict[str, int]
+    sizes: dict[str, dict[int, int]]
+    """For each split: set size → how many sets."""
+    ranges: dict[str, tuple[float, float]]
+    """Smallest and largest value of each number in the training sets, in the user's units."""
+    categories: dict[str, dict[str, int]]
+    """For each group: category → how many elements of the training sets."""
+    sheet: Path
+    """A PNG of examples."""
+
+
+def check(
+    path: str | os.PathLike, *, out: str | os.PathLike = "data-check.png", console: Console | None = None
+) -> Summary:
+    """Read all of a data set, print a summary, and write a sheet of examples to `out`.
+
+    `path` is whatever `open_path` can open.
+    """
+    from setpredict.report.figures.contact_sheet import contact_sheet
+    from setpredict.data.locate import open_path
+
+    task = open_path(path)
+    summary = summarize(task, contact_sheet(task, Path(out)))
+    print_summary(summary, console)
+    return summary
+
+
+def summarize(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
+    """Count and measure all sets of a task."""
+    import numpy as np
+    import torch
+
+    sizes: dict[str, Counter[int]] = {}
+    low = torch.full((task.features,), torch.inf)
+    high = -low
+    counts = torch.zeros(task.features, dtype=torch.int64)
+    for name in ("train", "val", "test"):
+        split: Any = task.split(name)
+        sizes[name] = Counter()
+        for begin in range(0, len(split), batch):
+            indices = np.arange(begin, min(begin + batch, len(split)))
+            sets = split.sets(indices) if hasattr(split, "sets") else split.batch(indices, 0).target
+            sizes[name].update(sets.sizes.tolist())
+            elements = sets.elements[sets.mask]
+            if name == "train" and len(elements):
+                low = torch.minimum(low, elements.amin(0))
+                high = torch.maximum(high, elements.amax(0))
+                counts += (elements > 0.5).sum(0)
+    low, high = task.denormalize(low).tolist(), task.denormalize(high).tolist()
+    return Summary(
+        what=repr(task),
+        counts={name: len(task.split(name)) for name in sizes},
+        sizes={name: dict(sorted(c.items())) for name, c in sizes.items()},
+        ranges={task.feature_names[i]: (low[i], high[i]) for i in task.numbers},
+        categories={
+            group: dict(zip(task.categories[group], counts[first:end].tolist()))
+            for group, (first, end) in task.groups.items()
+        },
+        sheet=sheet,
+    )
+
+
+BINS = 16
+BAR = 40
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """The summary as tables."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = console or Console()
+    console.print(summary.what, highlight=False, markup=False)
+    table = Table("set size", *summary.counts, "training sets", title="Sets")
+    rows = size_bins(summary.sizes)
+    most = max((row[1][0] for row in rows), default=0)
+    for label, row in rows:
+        table.add_row(label, *(str(n) for n in row), "█" * round(BAR * row[0] / max(most, 1)))
+    table.add_section()
+    table.add_row("all", *(str(n) for n in summary.counts.values()), "")
+    console.print(table)
+    table = Table("feature", "smallest", "largest", title="Numbers in the training sets")
+    for name, (low, high) in summary.ranges.items():
+        table.add_row(escape(name), f"{low:.4g}", f"{high:.4g}")
+    console.print(table)
+    for group, counts in summary.categories.items():
+        table = Table(escape(group), "elements")
+        for name, count in counts.items():
+            table.add_row(escape(name), str(count))
+        console.print(table)
+    console.print(f"Examples: {summary.sheet}", highlight=False, markup=False)
+
+
+def size_bins(sizes: dict[str, dict[int, int]]) -> list[tuple[str, list[int]]]:
+    """The histogram's rows: a label (a size or a range of sizes), and the count in each split.
+
+    >>> size_bins({"train": {1: 5, 3: 2}, "val": {2: 1}})
+    [('1', [5, 0]), ('2', [0, 1]), ('3', [2, 0])]
+    """
+    seen = [n for counts in sizes.values() for n in counts]
+    if not seen:
+        return []
+    low, high = min(seen), max(seen)
+    step = -(-(high - low + 1) // BINS)
+    rows = []
+    for begin in range(low, high + 1, step):
+        end = min(begin + step - 1, high)
+        label = str(begin) if begin == end else f"{begin}-{end}"
+        rows.append((label, [sum(c for n, c in counts.items() if begin <= n <= end) for counts in sizes.values()]))
+    return rows

@@ -1,0 +1,55 @@
+"""Training curves from the logs of one or several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from setpredict.report.figures.palette import LINES, STYLES
+from setpredict.report.tables.text import heading, percent
+
+Log = Sequence[Mapping[str, str]]
+
+
+def column(log: Log, name: str) -> tuple[list[int], list[float]]:
+    """Steps and values of a column, where it has one."""
+    pairs = [(int(float(row["step"])), float(row[name])) for row in log if name in row]
+    return [p[0] for p in pairs], [p[1] for p in pairs]
+
+
+def training_curves(logs: Mapping[str, Log]) -> Figure | None:
+    """Loss in training, and each validation metric in a panel of its own; None where nothing was logged."""
+    names = [n for log in logs.values() for row in log for n in row if n.startswith("val_")]
+    panels = ["loss", *_most_telling(list(dict.fromkeys(names)))]
+    panels = [p for p in panels if any(column(log, p)[0] for log in logs.values())]
+    if not panels:
+        return None
+    figure = Figure(figsize=(3.6 * len(panels), 2.9), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, name in zip(grid, panels):
+        metric = name.removeprefix("val_")
+        for i, (run, log) in enumerate(logs.items()):
+            steps, values = column(log, name)
+            scale = 100 if percent(metric) else 1000 if metric in ("chamfer", "hungarian") else 1
+            style = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
+            axes.plot(steps, [scale * v for v in values], label=run, marker="." if name != "loss" else "", **style)
+        if not percent(metric) and all(v > 0 for log in logs.values() for v in column(log, name)[1]):
+            axes.set_yscale("log")
+        axes.set(title=("training loss" if name == "loss" else f"validation {heading(metric)}"), xlabel="step")
+        axes.title.set_fontsize(9)
+        axes.grid(alpha=0.25)
+    if len(logs) > 1:
+        grid[0].legend(fontsize=7)
+    return figure
+
+
+def _most_telling(names: Sequence[str]) -> list[str]:
+    """At most three: the distance, the AP in the middle, and the size."""
+    distances = [n for n in names if n in ("val_chamfer", "val_hungarian")]
+    precisions = [n for n in names if n.startswith("val_AP")]
+    return [
+        *distances,
+        *precisions[:: max(1, len(precisions) - 1)][:2],
+        *(n for n in names if n == "val_size_accuracy"),
+    ]

@@ -1,0 +1,45 @@
+"""The outer optimizer, its learning-rate schedule and the moving average of the weights."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from setpredict.config import TrainConfig
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters; the learning rate is set anew at every step by `learning_rate`."""
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    return kinds[config.optimizer](model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+
+
+def learning_rate(config: TrainConfig, step: int, done: float) -> float:
+    """The learning rate at a step, when a fraction `done` of the training lies behind.
+
+    >>> config = TrainConfig(lr=1.0, warmup_steps=10, schedule="cosine")
+    >>> [round(learning_rate(config, step, done), 2) for step, done in [(0, 0.0), (4, 0.0), (99, 0.5), (200, 1.0)]]
+    [0.1, 0.5, 0.5, 0.0]
+    """
+    rate = config.lr * min(1.0, (step + 1) / (config.warmup_steps or 1))
+    if config.schedule == "cosine":
+        return rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+    if config.schedule == "step":
+        return rate * 0.1 ** sum(done >= at for at in config.decay_at)
+    return rate
+
+
+@torch.no_grad()
+def update_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
+    """average ← d · average + (1 − d) · model, with a smaller d in the first steps; counts are copied.
+
+    The statistics of batch norms are averaged like weights: those of the newest weights do not fit averaged ones.
+    """
+    decay = min(decay, (1 + step) / (10 + step))
+    for ours, theirs in zip((*average.parameters(), *average.buffers()), (*model.parameters(), *model.buffers())):
+        if ours.is_floating_point():
+            ours.lerp_(theirs, 1 - decay)
+        else:
+            ours.copy_(theirs)
