@@ -1,61 +1,117 @@
-"""setpredict: predict sets, with Deep Set Prediction Networks at the heart.
+"""setpredict: predict sets with Deep Set Prediction Networks and their alternatives.
 
-The public names; each is imported when first used, so that `import setpredict` and `setpredict --help` stay fast.
+The public names. Each is imported when first used, so that `import setpredict` and `setpredict --help` stay fast.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
-    from setpredict.decoders import DSPN, LSTMDecoder, MLPDecoder, descend, diagnose, suggest_step_size
-    from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder, ResNetEncoder
-    from setpredict.losses import chamfer_loss, hungarian_loss, outer_loss
+    from setpredict.config import (
+        DecoderConfig,
+        EncoderConfig,
+        GradientDescent,
+        Implicit,
+        InputConfig,
+        LastSteps,
+        ModelConfig,
+        Unrolled,
+    )
+    from setpredict.core.errors import NotFinite, UserError
+    from setpredict.decoders import (
+        DSPN,
+        Decoder,
+        LSTMDecoder,
+        MLPDecoder,
+        PredictedSet,
+        RandomSet,
+        SharedSet,
+        descend,
+        diagnose,
+        suggest_step_size,
+    )
+    from setpredict.encoders import MLP, Code, DeepSetEncoder, FSPool, RelationEncoder, ResNetEncoder
+    from setpredict.losses import OuterLoss, chamfer_loss, hungarian_loss, outer_loss
     from setpredict.matching import PairCost
     from setpredict.model import SetPredictor
-    from setpredict.sets import NotFinite, Prediction, Sets
+    from setpredict.runs.loaded import load
+    from setpredict.sets import Prediction, Sets
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_ROOMS = {
-    "config": ["DecoderConfig", "EncoderConfig", "InputConfig", "ModelConfig"],
-    "decoders": ["DSPN", "LSTMDecoder", "MLPDecoder", "descend", "diagnose", "suggest_step_size"],
-    "encoders": ["MLP", "DeepSetEncoder", "FSPool", "RelationEncoder", "ResNetEncoder"],
-    "losses": ["chamfer_loss", "hungarian_loss", "outer_loss"],
+_NAMES = {
+    "config": [
+        "DecoderConfig",
+        "EncoderConfig",
+        "GradientDescent",
+        "Implicit",
+        "InputConfig",
+        "LastSteps",
+        "ModelConfig",
+        "Unrolled",
+    ],
+    "core.errors": ["NotFinite", "UserError"],
+    "decoders": [
+        "DSPN",
+        "Decoder",
+        "LSTMDecoder",
+        "MLPDecoder",
+        "PredictedSet",
+        "RandomSet",
+        "SharedSet",
+        "descend",
+        "diagnose",
+        "suggest_step_size",
+    ],
+    "encoders": ["MLP", "Code", "DeepSetEncoder", "FSPool", "RelationEncoder", "ResNetEncoder"],
+    "losses": ["OuterLoss", "chamfer_loss", "hungarian_loss", "outer_loss"],
     "matching": ["PairCost"],
     "model": ["SetPredictor"],
-    "sets": ["NotFinite", "Prediction", "Sets"],
+    "runs.loaded": ["load"],
+    "sets": ["Prediction", "Sets"],
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DSPN",
     "MLP",
+    "Code",
+    "Decoder",
     "DecoderConfig",
     "DeepSetEncoder",
     "EncoderConfig",
     "FSPool",
+    "GradientDescent",
+    "Implicit",
     "InputConfig",
     "LSTMDecoder",
+    "LastSteps",
     "MLPDecoder",
     "ModelConfig",
     "NotFinite",
+    "OuterLoss",
     "PairCost",
+    "PredictedSet",
     "Prediction",
+    "RandomSet",
     "RelationEncoder",
     "ResNetEncoder",
     "SetPredictor",
     "Sets",
+    "SharedSet",
+    "Unrolled",
+    "UserError",
     "chamfer_loss",
     "descend",
     "diagnose",
     "hungarian_loss",
+    "load",
     "outer_loss",
     "suggest_step_size",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOM_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'setpredict' has no attribute {name!r}")
-    return getattr(import_module(f"setpredict.{_ROOM_OF[name]}"), name)
+    return getattr(import_module(f"setpredict.{_MODULE_OF[name]}"), name)

@@ -1,13 +1,6 @@
-"""`python -m setpredict`, and the command `setpredict`."""
+"""`python -m setpredict`, the same as the command `setpredict`."""
 
-import sys
-
-
-def main() -> None:
-    from setpredict.cli import run
-
-    sys.exit(run(sys.argv[1:]))
-
+from setpredict.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""The demo: the same point sets through three decoders, for the same time each."""
+"""The demo: three decoders learn the same sets, for the same time each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from setpredict.build import make_loss
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
+from setpredict.core.files import write_text
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
-from setpredict.core.files import write_text
 from setpredict.losses import hungarian_loss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
@@ -28,14 +29,14 @@ from setpredict.report.figures.sweep import CORNERS, hardest, sweep
 from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
 MLP = DecoderConfig("mlp", hidden=(256, 256))
-DSPN = DecoderConfig("dspn", steps=10, step_size=25.0)
+DSPN = DecoderConfig("dspn")
 DEEP = EncoderConfig("mlp", hidden=(256, 256))
 FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalize=False)
 
 
 @dataclass
 class Contender:
-    """One decoder in the comparison, and what became of it."""
+    """One decoder of the comparison, and its results."""
 
     name: str
     decoder: DecoderConfig
@@ -55,7 +56,7 @@ def contenders() -> list[Contender]:
 
 
 def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> list[Contender]:
-    """Train, compare and draw; the answers are printed and written to `out`."""
+    """Train, compare and draw; results are printed and written to `out`."""
     torch.set_num_threads(1)  # such small models gain nothing from more, and lose much where cores are busy
     task = multisets(seed=seed) if what == "points" else polygons(seed=seed)
     began = time.perf_counter()
@@ -76,7 +77,7 @@ def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> li
             train(contender, task, seconds, seed, show)
             bars.update(row, completed=1.0, note=f"{contender.steps} steps trained")
     for contender in models:
-        for steps in (contender.decoder.steps, 2 * contender.decoder.steps):
+        for steps in _evaluated_steps(contender):
             contender.errors[steps] = error(contender.model, task, steps)
     console.print(table(models))
     picture = draw(what, models, task, out)
@@ -102,8 +103,14 @@ def train(
     loss = LossConfig("hungarian", masks="feature" if task.variable else "filter")
     fabric = Fabric(accelerator="cpu", devices=1)
     state = TrainState.fresh(fabric, SetPredictor.from_config(config), settings)
-    fit(fabric, state, task, settings, loss, after_step)
+    fit(fabric, state, task, settings, make_loss(loss, task), after_step)
     contender.model, contender.steps = state.best_weights.eval(), state.step
+
+
+def _evaluated_steps(contender: Contender) -> tuple[int, ...]:
+    """T and 2T; a one-shot decoder has one prediction."""
+    T = contender.model.decoder.steps
+    return (T, 2 * T) if T else (0,)
 
 
 def error(model: SetPredictor, task: SetTask, steps: int) -> float:
@@ -122,12 +129,12 @@ def table(models: list[Contender]) -> Table:
         view.add_column(heading, justify="left" if heading == "decoder" else "right")
     for c in models:
         once, twice = c.errors.values() if len(c.errors) == 2 else [*c.errors.values()] * 2
-        one_shot = c.decoder.kind != "dspn"
+        steps = c.model.decoder.steps
         view.add_row(
             c.name,
             f"{once:.3f}",
-            "–" if one_shot else f"{twice:.3f}",
-            "–" if one_shot else str(c.decoder.steps),
+            f"{twice:.3f}" if steps else "–",
+            str(steps) if steps else "–",
             f"{parameters(c.model):,}",
             f"{c.steps:,}",
         )
@@ -135,17 +142,16 @@ def table(models: list[Contender]) -> Table:
 
 
 def draw(what: str, models: list[Contender], task: SetTask, out: Path) -> Path:
-    """Points: the sets of iDSPN step by step beside the others' answers. Polygons: a sweep over the angle."""
+    """Points: the sets of iDSPN step by step beside the others' predictions. Polygons: a sweep over the angle."""
     if what == "polygons":
         return save(sweep({c.name: c.model for c in models}), out / "sweep.png")
     batch = next(iter(task.loader("test", 8)))
-    answers = {c.name: c.model.predict(batch.input) for c in models}
+    predictions = {c.name: c.model.predict(batch.input) for c in models}
     with torch.no_grad():
-        way = models[-1].model(batch.input)
-    last = answers.pop(models[-1].name)
-    assert torch.allclose(last.elements, way.final.elements)
-    title = f"8 points through 64 numbers and back: {models[-1].name} step by step, beside the others' answers"
-    return save(progression(way, batch.target, [0, 1, 2, 5, 10, 20], answers, title=title), out / "sets.png")
+        trajectory = models[-1].model(batch.input)
+    predictions.pop(models[-1].name)
+    title = f"8 points through 64 numbers and back: {models[-1].name} step by step, beside the others' predictions"
+    return save(progression(trajectory, batch.target, [0, 1, 2, 5, 10, 20], predictions, title=title), out / "sets.png")
 
 
 def results(what: str, models: list[Contender], seconds: float, seed: int, began: float) -> dict[str, Any]:

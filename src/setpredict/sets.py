@@ -1,4 +1,4 @@
-"""Sets, what every model predicts, and Prediction, the way a decoder arrived at them."""
+"""Sets, what every model predicts, and Prediction, the trajectory on which a decoder arrived at them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from setpredict.core.errors import NotFinite
-
+from setpredict.core.errors import NotFinite, UserError
 
 Mask = Bool[Tensor, "B N"] | Float[Tensor, "B N"]
 
@@ -63,21 +62,21 @@ class Sets:
         tensors and arrays stay float64 and everything else becomes torch's default.
         """
         if len(sets) == 0:
-            raise ValueError("from_list needs at least one set (each set may be empty), got an empty list")
+            raise UserError("from_list needs at least one set (each set may be empty), got an empty list")
         parts = [_as_matrix(s, i, features) for i, s in enumerate(sets)]
         widths = {p.shape[1]: i for i, p in reversed(list(enumerate(parts))) if p.shape[0] > 0}
         if features is not None:
             widths.setdefault(features, -1)
         if len(widths) > 1:
-            raise ValueError(f"all elements must have the same number of features, got {_name_widths(widths)}")
+            raise UserError(f"all elements must have the same number of features, got {_name_widths(widths)}")
         if not widths:
-            raise ValueError("every set is empty: say how many features an element has, from_list(..., features=D)")
+            raise UserError("every set is empty: say how many features an element has, from_list(..., features=D)")
         (D,) = widths
         N = max(p.shape[0] for p in parts)
         if max_size is not None:
             for i, p in enumerate(parts):
                 if p.shape[0] > max_size:
-                    raise ValueError(f"set {i} has {p.shape[0]} elements, more than max_size={max_size}")
+                    raise UserError(f"set {i} has {p.shape[0]} elements, more than max_size={max_size}")
             N = max_size
         dtype = dtype or _common_dtype(sets)
         device = parts[0].device
@@ -90,22 +89,13 @@ class Sets:
             mask[i, :n] = True
         return cls(elements, mask).check_finite("set")
 
-    @classmethod
-    def collate(cls, sets: Sequence[Sets], max_size: int | None = None) -> Sets:
-        """Join batches of sets into one, padded to the largest N among them or to `max_size`."""
-        if len(sets) == 0:
-            raise ValueError("collate needs at least one Sets, got an empty list")
-        N = max(s.elements.shape[1] for s in sets) if max_size is None else max_size
-        padded = [s.pad_to(N) for s in sets]
-        return cls(torch.cat([s.elements for s in padded]), torch.cat([s.mask for s in padded]))
-
     def to_list(self, threshold: float = 0.5) -> list[Tensor]:
-        """The sets without padding: a (n, D) tensor each, of the elements whose mask exceeds `threshold`."""
+        """The sets without padding: one (n, D) tensor per set, of the elements whose mask exceeds `threshold`."""
         keep = self.mask if self.mask.dtype == torch.bool else self.mask.clamp(0, 1) > threshold
         return [e[k] for e, k in zip(self.elements, keep)]
 
     def pad_to(self, max_size: int) -> Sets:
-        """The same sets with room for `max_size` elements."""
+        """The same sets padded to `max_size` elements."""
         extra = max_size - self.elements.shape[1]
         if extra < 0:
             raise ValueError(f"cannot pad sets of {self.elements.shape[1]} elements to max_size={max_size}")
@@ -115,7 +105,7 @@ class Sets:
         return Sets(elements, torch.nn.functional.pad(self.mask, (0, extra)))
 
     def permute(self, order: Int[Tensor, " N"] | Int[Tensor, "B N"]) -> Sets:
-        """The same sets with their elements in another order, one for the batch (N,) or one a sample (B, N)."""
+        """The same sets with their elements in another order, one for the batch (N,) or one per sample (B, N)."""
         B, N, D = self.elements.shape
         order = order.expand(B, N)
         if not torch.equal(order.sort(dim=1).values, torch.arange(N, device=order.device).expand(B, N)):
@@ -124,7 +114,7 @@ class Sets:
         return Sets(elements, self.mask.gather(1, order))
 
     def check_finite(self, name: str = "set") -> Sets:
-        """These sets, or a NotFinite error that names the first NaN or infinite value among the elements and masks."""
+        """These sets; raises NotFinite, naming the first NaN or infinite value among the elements and masks."""
         for part, value in (("", self.elements), ("the mask of ", self.mask.float())):
             if not bool(torch.isfinite(value).all()):
                 where = torch.nonzero(~torch.isfinite(value))[0].tolist()
@@ -133,7 +123,7 @@ class Sets:
 
     @property
     def sizes(self) -> Int[Tensor, " B"]:
-        """How many elements each set has (a soft mask counts above one half)."""
+        """The number of elements per set (a soft mask counts above one half)."""
         keep = self.mask if self.mask.dtype == torch.bool else self.mask > 0.5
         return keep.sum(dim=1)
 
@@ -172,19 +162,19 @@ class Sets:
 
 @dataclass(eq=False)
 class Prediction:
-    """What a decoder returns: every set Y0 … YT on its way, and what was seen on it.
+    """What a decoder returns: the trajectory Y0 … YT and what was measured along it.
 
-    A one-shot decoder returns a way of length one. Not frozen, because Lightning Fabric moves it.
+    A one-shot decoder returns a trajectory of length one. Not frozen, because Lightning Fabric moves it.
     """
 
     elements: Float[Tensor, "T1 B N D"]
     mask: Float[Tensor, "T1 B N"]
     repr_loss: Float[Tensor, "T1 B"] | None = None
-    """L_repr(Yt, z) of every set, to look at (no gradients); None for decoders that have no set encoder."""
+    """L_repr(Yt, z) of every set, without gradients; None for decoders without a representation loss."""
     grad_norm: Float[Tensor, "T B"] | None = None
     """‖∂L_repr/∂Yt‖ at each step, before clipping."""
     steps_taken: Int[Tensor, " B"] | None = None
-    """How many steps each sample took before its representation loss fell below the threshold."""
+    """How many steps each sample took before it stopped early; None where samples do not stop."""
     grad_from: int = 0
     """The first step whose set carries gradients; a set loss "over all steps" starts there."""
     target_loss: Float[Tensor, " B"] | None = None
@@ -205,8 +195,8 @@ class Prediction:
         return self.elements.shape[0] - 1
 
     @property
-    def traveled(self) -> Float[Tensor, "T1 B"]:
-        """‖Yt − Y0‖ a sample, masks included: how far each set has moved."""
+    def displacement(self) -> Float[Tensor, "T1 B"]:
+        """‖Yt − Y0‖ per sample, masks included: how far each set has moved."""
         state = torch.cat([self.elements, self.mask[..., None]], dim=-1).detach()
         return (state - state[:1]).flatten(2).norm(dim=2)
 
@@ -236,14 +226,14 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
         try:
             value = np.asarray(value) if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
         except ValueError as e:
-            raise ValueError(f"set {index} is not a list of equally long lists of numbers: {e}") from e
+            raise UserError(f"set {index} is not a list of equally long lists of numbers: {e}") from e
         if value.dtype.kind not in "fiub":
-            raise TypeError(f"set {index} holds {value.dtype}, expected numbers")
+            raise UserError(f"set {index} holds {value.dtype}, expected numbers")
         value = torch.from_numpy(np.ascontiguousarray(value))
     if value.numel() == 0 and value.ndim < 2:
         return value.new_zeros(0, features or 0)
     if value.ndim != 2:
-        raise ValueError(f"set {index} must have shape (n, D), got {tuple(value.shape)}")
+        raise UserError(f"set {index} must have shape (n, D), got {tuple(value.shape)}")
     return value
 
 
@@ -254,5 +244,5 @@ def _common_dtype(sets: Sequence | np.ndarray | Tensor) -> torch.dtype:
 
 
 def _name_widths(widths: dict[int, int]) -> str:
-    places = [f"{d} in set {i}" if i >= 0 else f"features={d}" for d, i in sorted(widths.items())]
-    return " and ".join(places)
+    given = [f"{d} in set {i}" if i >= 0 else f"features={d}" for d, i in sorted(widths.items())]
+    return " and ".join(given)

@@ -1,4 +1,4 @@
-"""What `setpredict reproduce` can train: the paper's tables, and the ablations that it only mentions. No torch here."""
+"""The tables that `setpredict reproduce` trains: the paper's, and ablations that it only mentions. No torch here."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from setpredict.config import ConfigError, from_dict, to_dict
+from setpredict.config import DataConfig, Experiment, from_dict, to_dict
+from setpredict.core.errors import UserError
 from setpredict.core.paths import data_folder
-from setpredict.presets import DataConfig, Experiment, Method, Scale, preset
+from setpredict.presets import Method, Scale, preset
 
 Changes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a method, and what differs from its preset, by option."""
+    """One row of a table: a method, and the options that differ from its preset."""
 
     name: str
     method: Method = "dspn"
     changes: Changes = field(default_factory=dict)
     steps: tuple[int, ...] = (10, 20, 30)
-    """Inner steps to evaluate at; decoders without any have one row."""
+    """Inner steps to evaluate at; one-shot decoders ignore them."""
     after: str | None = None
-    """The row with whose best weights, of the same seed, this one begins."""
+    """The row whose best weights, of the same seed, this one starts from."""
 
     @property
     def slug(self) -> str:
@@ -32,24 +33,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Study:
-    """A table: its rows, the preset they start from, and what is said of it."""
+    """A table: its rows, the preset they start from, and a description."""
 
     title: str
     preset: str
     rows: tuple[Row, ...]
     changes: Changes = field(default_factory=dict)
-    """Of every row."""
+    """Options of every row."""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """A table for each question: its answers, and the row that each is read from."""
+    """One table per question: its answers, and the row that each is read from."""
     about: str = ""
     small: Changes = field(default_factory=dict)
-    """Of every row at small scale, besides."""
+    """More options of every row at small scale."""
 
     def row(self, name: str) -> Row:
         for row in self.rows:
             if name in (row.name, row.slug):
                 return row
-        raise ConfigError(f"no row is called {name!r}; there are {', '.join(repr(r.name) for r in self.rows)}")
+        raise UserError(f"there is no row {name!r}; rows are {', '.join(repr(r.name) for r in self.rows)}")
 
     def experiment(self, row: Row, scale: Scale, seed: int) -> Experiment:
         start = preset(self.preset, row.method, scale)
@@ -58,20 +59,34 @@ class Study:
 
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
-    """Another experiment, with options such as "decoder.steps" set anew; unknown ones and wrong types are refused."""
+    """Another experiment, with some options changed, such as "decoder.solver.steps"; raises for unknown ones."""
     values = to_dict(experiment)
     for option, value in changes.items():
         *parts, last = option.split(".")
-        place = values
+        group = values
         for part in parts:
-            place = place[part]
-        place[last] = value
+            group = group[part]
+        group[last] = value
     return from_dict(Experiment, values, "experiment")
 
 
 FIXED = {"decoder.initial": "fixed"}
 UNSHARED = {"input.shared": False}
-MOMENTUM = {"decoder.momentum": 0.9, "decoder.nesterov": True}
+MOMENTUM = {"decoder.solver.momentum": 0.9, "decoder.solver.nesterov": True}
+LAST_STEP = {  # DSPN with momentum and the gradient of one step, for sets of hundreds of points
+    **FIXED,
+    "decoder.solver.steps": 12,
+    "decoder.solver.step_size": 12.5,
+    "decoder.solver.momentum": 0.5,
+    "decoder.solver.nesterov": True,
+    "decoder.gradient": "last:1",
+    "decoder.mask_bias": 0.0,
+    "loss.steps": "last",
+    "loss.repr_weight": 0.0,
+    "train.lr": 1e-3,
+    "train.optimizer": "adamw",  # without weight decay the representation's scale grows until the steps diverge
+    "train.weight_decay": 1.0,
+}
 PAPER = (
     Row("MLP", "mlp"),
     Row("LSTM", "lstm"),
@@ -79,7 +94,7 @@ PAPER = (
     Row("DSPN (all)", "dspn", {"loss.steps": "all"}),
     Row("iDSPN", "idspn", steps=(20, 40)),
 )
-SCENES = {  # rendered once for all rows, which then have all their time for training
+SCENES = {  # rendered once for all rows, whose time is then spent on training
     "data.folder": "runs/scenes",
     "data.train": 59_000,
     "data.val": 1_000,
@@ -90,8 +105,8 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
     "Set loss over": {"all steps": {}, "the last step": {"loss.steps": "last"}},
     "Inner momentum (the step size shrinks with it)": {
         "momentum 0": {},
-        "momentum 0.5": {"decoder.momentum": 0.5, "decoder.step_size": 12.5},
-        "momentum 0.9, Nesterov": {**MOMENTUM, "decoder.step_size": 2.5},
+        "momentum 0.5": {"decoder.solver.momentum": 0.5, "decoder.solver.step_size": 12.5},
+        "momentum 0.9, Nesterov": {**MOMENTUM, "decoder.solver.step_size": 2.5},
     },
     "Masks": {"clamped": {}, "sigmoid": {"decoder.mask": "sigmoid"}, "free": {"decoder.mask": "free"}},
     "Representation loss": {"Huber": {}, "squared": {"decoder.loss": "squared"}},
@@ -109,17 +124,17 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
     },
     "Steps that are differentiated (from a fixed initial set)": {
         "all 10": FIXED,
-        "last 5": {**FIXED, "decoder.backprop_steps": 5},
-        "last 2": {**FIXED, "decoder.backprop_steps": 2},
-        "last 1": {**FIXED, "decoder.backprop_steps": 1},
+        "last 5": {**FIXED, "decoder.gradient": "last:5"},
+        "last 2": {**FIXED, "decoder.gradient": "last:2"},
+        "last 1": {**FIXED, "decoder.gradient": "last:1"},
     },
     "Stopping below a representation loss (the base model)": {
         "never": {},
-        **{f"{s:g}": {"decoder.stop_below": s, "train.max_steps": 0} for s in (1e-6, 1e-5, 1e-4, 1e-3)},
+        **{f"{s:g}": {"decoder.solver.stop_below": s, "train.max_steps": 0} for s in (1e-6, 1e-5, 1e-4, 1e-3)},
     },
     "Pooling": {
         "FSPool": {},
-        "FSPool, a weight a rank": {"encoder.pool": "fspool-free"},
+        "FSPool, one weight per rank": {"encoder.pool": "fspool-free"},
         "sum": {"encoder.pool": "sum"},
         "mean": {"encoder.pool": "mean"},
         "max": {"encoder.pool": "max"},
@@ -128,7 +143,7 @@ ABLATIONS: dict[str, dict[str, Changes]] = {
 
 
 def _ablations() -> Study:
-    """What stands in several tables is trained once."""
+    """A row that occurs in several tables is trained once."""
     rows, groups = [Row("base", steps=(10, 20))], {}
     for question, choices in ABLATIONS.items():
         groups[question] = {}
@@ -147,7 +162,7 @@ def _ablations() -> Study:
             "data.points": 10,
             "data.variable": True,
             "loss.masks": "feature",
-            "train.max_steps": 2000,  # not minutes: the same numbers on a machine that is busy
+            "train.max_steps": 2000,  # not minutes: the same numbers on a busy machine
             "train.max_minutes": None,
         },
         groups,
@@ -157,18 +172,19 @@ def _ablations() -> Study:
 
 
 def studies() -> dict[str, Study]:
-    """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not there."""
+    """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not found."""
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
     kind = "clevr" if clevr else "scenes"
     scenes = {} if clevr else SCENES
     renders = {"data.folder": str(data_folder() / "clevr-renders")}
-    digits = tuple(replace(r, steps=(12, 24) if r.method == "idspn" else (10, 20)) for r in PAPER)
+    digits = tuple(replace(r, steps=(10, 20)) for r in PAPER if r.method != "idspn")
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
     tuned = {"loss.steps": "last", "train.lr": 0.003, "train.ema": 0.999}
-    guessed = {"decoder.initial": "predicted", "decoder.steps": 5, "train.lr": 0.005, "train.ema": 0.999}
+    predicted = {"decoder.initial": "predicted", "decoder.solver.steps": 5, "train.lr": 0.005, "train.ema": 0.999}
     digits += (
+        Row("DSPN, last-step gradient", "dspn", LAST_STEP, (12, 24)),
         Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),
-        Row("DSPN (then from an MLP's guess)", "dspn", guessed, (0, 5, 10), after="DSPN (all, then last)"),
+        Row("DSPN (then predicted initial set)", "dspn", predicted, (0, 5, 10), after="DSPN (all, then last)"),
     )
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
@@ -190,7 +206,7 @@ def configure(
     threads: int | None = None,
     data: DataConfig | None = None,
 ) -> Experiment:
-    """The experiment of a row, with the limits that a caller sets."""
+    """The experiment of a row, within the caller's limits."""
     experiment = study.experiment(row, scale, seed)
     given = {"max_minutes": minutes, "max_steps": max_steps, "threads": threads}
     experiment.train = replace(experiment.train, pictures=False, **{k: v for k, v in given.items() if v is not None})
@@ -205,7 +221,7 @@ _MNIST = (
 )
 _STATES = (
     "From an image to the objects in it: position, size, color, material and shape. Average precision at a distance; "
-    "all four attributes must be right."
+    "all four attributes must be correct."
 )
 _BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."
 _RENDERS = "The small models, trained and tested on a few thousand CLEVR-style renders."

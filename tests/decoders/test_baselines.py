@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from setpredict import LSTMDecoder, MLPDecoder
+from setpredict import Code, Decoder, LSTMDecoder, MLPDecoder
 
 
 def test_mlp_reads_its_outputs_as_elements():
@@ -24,6 +24,15 @@ def test_lstm_starts_from_the_cell_state():
     for i in range(4):
         h, c = cell(torch.zeros(3, 1), (h, c))
         torch.testing.assert_close(decoder(z).final.elements[:, i], decoder.output(h)[:, :2])
+
+
+@pytest.mark.parametrize("kind", [MLPDecoder, LSTMDecoder])
+def test_they_are_one_shot_decoders(kind):
+    decoder, z = kind(6, max_size=4, features=2), torch.randn(3, 6)
+    assert isinstance(decoder, Decoder)
+    assert decoder.steps == 0
+    assert torch.equal(decoder(Code(z), steps=7).elements, decoder(z).elements)
+    assert decoder.target_loss(decoder(z).final, z) is None
 
 
 @pytest.mark.parametrize("kind", [MLPDecoder, LSTMDecoder])

@@ -1,14 +1,30 @@
-"""DSPN: the paper's properties, its numbers, every variant, and the errors a person may meet."""
+"""DSPN: the paper's properties, its numbers, every variant, and the errors that users meet."""
 
+from dataclasses import fields, replace
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from setpredict import DSPN, DeepSetEncoder, NotFinite, RelationEncoder, Sets, hungarian_loss, outer_loss
-from setpredict.decoders.initial import keyed_normal
+from setpredict import (
+    DSPN,
+    DeepSetEncoder,
+    GradientDescent,
+    Implicit,
+    LastSteps,
+    NotFinite,
+    RelationEncoder,
+    Sets,
+    hungarian_loss,
+    outer_loss,
+)
+from setpredict.decoders import RandomSet, initial_set
 from setpredict.encoders.pooling import Pooling
+
+SOLVER = [f.name for f in fields(GradientDescent)]
 
 IDSPN = {
     "steps": 6,
@@ -19,8 +35,7 @@ IDSPN = {
     "clip_norm": 10.0,
     "mask": "free",
     "initial": "random",
-    "backprop_steps": 1,
-    "implicit": True,
+    "gradient": Implicit(),
 }
 
 
@@ -28,7 +43,14 @@ def make(encoder=DeepSetEncoder, *, N=5, D=2, L=8, seed=0, hidden=(16,), pool: P
     torch.manual_seed(seed)
     mask = "none" if options.get("mask") == "none" else options.pop("mask_role", "feature")
     built = encoder(D, L, N, hidden=hidden, pool=pool, mask=mask)
-    return DSPN(built, N, D, **{"steps": 4, **options}).double()
+    solver = GradientDescent(**{"steps": 4, **{k: options.pop(k) for k in SOLVER if k in options}})
+    if options.get("initial") == "predicted":
+        options["initial"] = initial_set("predicted", N, D, options.get("mask", "clamp"), latent=L, hidden=(4,))
+    return DSPN(built, N, D, solver=solver, **options).double()
+
+
+def close(got: torch.Tensor, expected: torch.Tensor, what: str, atol: float = 1e-10) -> None:
+    torch.testing.assert_close(got, expected, atol=atol, rtol=0, msg=lambda m: f"{what}: {m}")
 
 
 def vectors(B=3, L=8, seed=1) -> torch.Tensor:
@@ -47,7 +69,7 @@ VARIANTS = [
     {"initial": "fixed", "penalty": 0.01},
     {"project": lambda e: e.clamp(0, 1)},
     {"stop_below": 0.1},
-    {"initial": "fixed", "backprop_steps": 2},
+    {"initial": "fixed", "gradient": LastSteps(2)},
     IDSPN,
     {**IDSPN, "pool": "fspool-free"},
     {"encoder": RelationEncoder, "step_size": 100.0},
@@ -65,12 +87,12 @@ def start_for(decoder: DSPN, B: int, seed: int = 5) -> Sets:
 @pytest.mark.parametrize("options", VARIANTS)
 def test_permuting_the_start_permutes_every_step(options):
     decoder, z = make(**options), vectors()
-    start, order = start_for(decoder, 3), torch.randperm(5)
+    start, order = start_for(decoder, 3), torch.randperm(5, generator=torch.Generator().manual_seed(2))
     straight = decoder(z, start=start)
     moved = decoder(z, start=start.permute(order))
-    torch.testing.assert_close(moved.elements, straight.elements[:, :, order], atol=1e-10, rtol=0)
-    torch.testing.assert_close(moved.mask, straight.mask[:, :, order], atol=1e-10, rtol=0)
-    torch.testing.assert_close(moved.repr_loss, straight.repr_loss, atol=1e-10, rtol=0)
+    close(moved.elements, straight.elements[:, :, order], "elements")
+    close(moved.mask, straight.mask[:, :, order], "mask")
+    close(moved.repr_loss, straight.repr_loss, "repr_loss")
 
 
 @pytest.mark.parametrize("options", VARIANTS)
@@ -79,8 +101,8 @@ def test_a_batch_is_its_samples_alone(options):
     together = decoder(z)
     for i in range(4):
         alone = decoder(z[i : i + 1])
-        torch.testing.assert_close(alone.elements[:, 0], together.elements[:, i], atol=1e-12, rtol=0)
-        torch.testing.assert_close(alone.mask[:, 0], together.mask[:, i], atol=1e-12, rtol=0)
+        close(alone.elements[:, 0], together.elements[:, i], f"elements of sample {i}", atol=1e-12)
+        close(alone.mask[:, 0], together.mask[:, i], f"mask of sample {i}", atol=1e-12)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -88,8 +110,8 @@ def test_random_starts_belong_to_their_sample(training):
     decoder, z, keys = make(initial="random").train(training), vectors(4), torch.tensor([5, 6, 7, 5])
     together = decoder(z, keys=keys)
     order = torch.tensor([2, 0])
-    apart = decoder(z[order], keys=keys[order])
-    torch.testing.assert_close(apart.elements, together.elements[:, order], atol=1e-12, rtol=0)
+    alone = decoder(z[order], keys=keys[order])
+    close(alone.elements, together.elements[:, order], "elements", atol=1e-12)
     assert torch.equal(together.elements[0, 0], together.elements[0, 3])
     assert not torch.equal(together.elements[0, 0], together.elements[0, 1])
 
@@ -105,14 +127,27 @@ def test_without_keys_training_draws_and_evaluation_does_not():
     assert torch.equal(a[0], a[1])
 
 
-def test_keyed_numbers_are_normal_and_differ_by_seed():
-    x = keyed_normal(torch.arange(2000), (10, 3))
-    assert abs(x.mean().item()) < 0.02
-    assert abs(x.std().item() - 1) < 0.02
-    assert abs((x**4).mean().item() - 3) < 0.2
-    assert torch.corrcoef(torch.stack([x[:-1].flatten(), x[1:].flatten()]))[0, 1].abs() < 0.02
-    seeds = [keyed_normal(torch.arange(1), (10, 3), seed) for seed in (0, 1, 2, 3, 2**40)]
-    assert all(not torch.equal(a, b) for i, a in enumerate(seeds) for b in seeds[:i])
+def test_evaluation_of_a_random_initial_set_is_saved_with_the_weights():
+    one, two = (RandomSet(5, 2, None, draw_mask=True, seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.evaluation, two.evaluation)
+    two.load_state_dict(one.state_dict())
+    z = torch.zeros(2, 4)
+    assert torch.equal(one.eval()(z), two.eval()(z))
+
+
+def test_version_1_drew_its_evaluation_set_from_this_formula():
+    """The mixing function of 0.1.0, in Python's own integers."""
+
+    def mix(x: int) -> int:
+        for shift, factor in ((30, 0x3F58476D1CE4E5B9), (27, 0x14D049BB133111EB)):
+            x = (x ^ (x >> shift)) * factor % 2**64
+        return x ^ (x >> 31)
+
+    bits = [mix(i * 0x1E3779B97F4A7C15 % 2**64) for i in range(12)]
+    u, v = np.array([b >> 11 for b in bits]).reshape(2, 6) / 2**53
+    normal = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
+    got = RandomSet(2, 2, None, draw_mask=True, scale=0.5).version_1()
+    torch.testing.assert_close(got, torch.from_numpy(0.5 * normal).view(2, 3).float())
 
 
 def test_the_mnist_model_has_the_published_number_of_parameters():
@@ -140,7 +175,7 @@ def plain_dspn(decoder: DSPN, z: torch.Tensor) -> list[torch.Tensor]:
     for _ in range(decoder.steps):
         loss = nn.functional.smooth_l1_loss(decoder.encoder(y[..., :-1], y[..., -1]), z, reduction="none")
         (gradient,) = torch.autograd.grad(loss.mean(1).sum(), y, create_graph=True)
-        y = y - decoder.step_size * gradient
+        y = y - decoder.solver.step_size * gradient
         y = torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], -1)
         sets.append(y)
     return sets
@@ -156,8 +191,9 @@ def test_values_and_gradients_are_those_of_the_plain_algorithm(encoder):
     plain = torch.stack([hungarian_loss(Sets(y[..., :-1], y[..., -1]), target).mean() for y in sets]).mean()
     expected = torch.autograd.grad(plain, [z, *decoder.parameters()])
     torch.testing.assert_close(ours, plain)
-    for a, b in zip(got, expected):
-        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12)
+    names = ["z", *(name for name, _ in decoder.named_parameters())]
+    for name, a, b in zip(names, got, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12, msg=lambda m, name=name: f"{name}: {m}")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +203,7 @@ def test_values_and_gradients_are_those_of_the_plain_algorithm(encoder):
         {"momentum": 0.5, "clip_norm": 0.05},
         {"momentum": 0.5, "nesterov": True, "mask": "sigmoid"},
         {"mask": "none", "loss": "squared", "penalty": 0.1},
-        {"initial": "predicted", "initial_hidden": (4,)},
+        {"initial": "predicted"},
     ],
 )
 def test_gradients_through_the_loop_match_finite_differences(options):
@@ -185,18 +221,19 @@ def test_gradients_through_the_loop_match_finite_differences(options):
 
 def test_last_step_derivative_by_hand():
     """k = 1: YT = Yc − η ∂L/∂Y(Yc; z, g), with Yc, the set before, a constant."""
-    decoder = make(initial="fixed", backprop_steps=1, steps=3)
+    decoder = make(initial="fixed", gradient=LastSteps(1), steps=3)
     z = vectors().requires_grad_()
     prediction = decoder(z)
-    weight = torch.randn_like(prediction.elements[-1])
+    weight = torch.randn(prediction.elements[-1].shape, generator=torch.Generator().manual_seed(4)).double()
     got = torch.autograd.grad((prediction.elements[-1] * weight).sum(), [z, *decoder.encoder.parameters()])
     before = torch.cat([prediction.elements[-2], prediction.mask[-2, ..., None]], -1).detach().requires_grad_()
     loss = nn.functional.smooth_l1_loss(decoder.encoder(before[..., :-1], before[..., -1]), z, reduction="none")
     (gradient,) = torch.autograd.grad(loss.mean(1).sum(), before, create_graph=True)
     last = (before.detach() - 25 * gradient)[..., :-1]
     expected = torch.autograd.grad((last * weight).sum(), [z, *decoder.encoder.parameters()])
-    for a, b in zip(got, expected):
-        torch.testing.assert_close(a, b)
+    names = ["z", *(name for name, _ in decoder.encoder.named_parameters())]
+    for name, a, b in zip(names, got, expected, strict=True):
+        torch.testing.assert_close(a, b, msg=lambda m, name=name: f"{name}: {m}")
     assert prediction.grad_from == 3
 
 
@@ -226,7 +263,8 @@ def test_stopping_reports_the_steps_taken():
     decoder, z = make(step_size=1.0, momentum=0.5, steps=60), vectors()
     whole = decoder(z)
     threshold = float(whole.repr_loss[10].median())  # pyright: ignore
-    stopped = decoder(z, stop_below=threshold)
+    assert whole.steps_taken is None
+    stopped = decoder(z, solver=replace(decoder.solver, stop_below=threshold))
     for i in range(3):
         taken = int(stopped.steps_taken[i])  # pyright: ignore
         assert torch.equal(stopped.elements[taken:, i], stopped.elements[taken, i].expand(61 - taken, 5, 2))
@@ -238,9 +276,10 @@ def test_stopping_reports_the_steps_taken():
 def test_stopping_without_gradients_gives_the_same(fast):
     decoder, z = make(step_size=1.0, momentum=0.5, steps=60, fast=fast), vectors()
     threshold = float(decoder(z).repr_loss[10].median())  # pyright: ignore
-    expected = decoder(z, stop_below=threshold)
+    decoder.solver = replace(decoder.solver, stop_below=threshold)
+    expected = decoder(z)
     with torch.no_grad():
-        got = decoder(z, stop_below=threshold)
+        got = decoder(z)
     assert len(set(expected.steps_taken.tolist())) > 1
     assert torch.equal(got.steps_taken, expected.steps_taken)
     torch.testing.assert_close(got.elements, expected.elements)
@@ -270,17 +309,17 @@ def test_autocast_keeps_the_inner_loop_in_float32():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_weights_in_half_precision_are_refused(dtype):
+def test_weights_in_half_precision_raise(dtype):
     decoder = DSPN(DeepSetEncoder(features=2, latent=8, max_size=4), max_size=4, features=2).to(dtype)
     with pytest.raises(ValueError, match=r"use torch.autocast"):
         decoder(torch.zeros(1, 8, dtype=dtype))
 
 
-def test_a_start_that_gets_no_gradient_is_refused():
+def test_a_trained_initial_set_without_gradient_raises():
     for initial in ("learned", "predicted"):
         with pytest.raises(ValueError, match="gets no gradient: only the last 1 of 4 steps"):
-            make(initial=initial, backprop_steps=1)
-        decoder = make(initial=initial, backprop_steps=4)
+            make(initial=initial, gradient=LastSteps(1))
+        decoder = make(initial=initial, gradient=LastSteps(4))
         with pytest.raises(ValueError, match="only the last 4 of 9"):
             decoder(vectors(), steps=9)
         decoder.eval()(vectors(), steps=9)
@@ -289,25 +328,25 @@ def test_a_start_that_gets_no_gradient_is_refused():
 class Bad(nn.Module):
     def __init__(self, norm: nn.Module):
         super().__init__()
-        self.lift, self.norm = nn.Linear(3, 8), norm
+        self.layer, self.norm = nn.Linear(3, 8), norm
 
     def forward(self, elements, mask):
-        x = self.lift(torch.cat([elements, mask[..., None]], -1))
+        x = self.layer(torch.cat([elements, mask[..., None]], -1))
         return self.norm(x.transpose(1, 2)).sum(-1)
 
 
 class Counter(nn.Module):
     def __init__(self):
         super().__init__()
-        self.lift = nn.Linear(3, 8)
+        self.layer = nn.Linear(3, 8)
         self.register_buffer("calls", torch.zeros(1))
 
     def forward(self, elements, mask):
         self.calls += 1
-        return self.lift(torch.cat([elements, mask[..., None]], -1)).sum(1)
+        return self.layer(torch.cat([elements, mask[..., None]], -1)).sum(1)
 
 
-def test_encoders_that_change_their_buffers_are_refused_by_name():
+def test_encoders_that_change_their_buffers_are_named():
     decoder = DSPN(Bad(nn.BatchNorm1d(8)), 5, 2)
     with pytest.raises(ValueError, match=r"'norm' \(BatchNorm1d\) changes its running statistics"):
         decoder(torch.randn(3, 8))
@@ -325,6 +364,21 @@ def test_bad_vectors_are_named():
         make()(z)
     with pytest.raises(ValueError, match="code has 8 numbers, the vector to decode 7"):
         make()(vectors(L=7))
+
+
+def test_sizes_come_from_the_encoder_or_must_be_given():
+    assert DSPN(DeepSetEncoder(3, 8, 7)).initial(torch.zeros(2, 8)).shape == (2, 7, 4)
+    with pytest.raises(ValueError, match="max_size must be given: the set encoder Counter does not say it"):
+        DSPN(Counter())
+
+
+def test_an_initial_set_of_ones_own():
+    class Corner(nn.Module):
+        def forward(self, z, keys=None):
+            return z.new_full((len(z), 5, 3), 0.25)
+
+    prediction = make(initial=Corner())(vectors())
+    assert prediction.elements[0].eq(0.25).all()
 
 
 def test_bad_options_are_named():

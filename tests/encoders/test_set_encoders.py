@@ -5,7 +5,14 @@ import itertools
 import pytest
 import torch
 
+from setpredict import UserError
 from setpredict.encoders import DeepSetEncoder, RelationEncoder
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
 
 KINDS = [DeepSetEncoder, RelationEncoder]
 MASKS = ["feature", "weight", "filter"]
@@ -30,7 +37,7 @@ def test_mnist_encoder_has_the_papers_size():
 def test_deep_sets_is_its_formula():
     encoder = DeepSetEncoder(2, 5, 4, hidden=(7,), pool="sum")
     x, m = torch.randn(1, 4, 2), torch.rand(1, 4)
-    plain = sum(encoder.elements(torch.cat([x[0, i], m[0, i : i + 1]])) / 4 for i in range(4))
+    plain = sum(encoder.network(torch.cat([x[0, i], m[0, i : i + 1]])) / 4 for i in range(4))
     torch.testing.assert_close(encoder(x, m)[0], plain)
 
 
@@ -40,7 +47,7 @@ def test_relation_network_is_its_formula(pool):
     x, m = torch.randn(2, 3, 2), torch.rand(2, 3)
     with_mask = torch.cat([x, m[..., None]], -1)
     pairs = [torch.cat([with_mask[:, i], with_mask[:, j]], -1) for i in range(3) for j in range(3)]
-    plain = encoder.pool(torch.stack([encoder.pairs(p) / 9 for p in pairs], 1))
+    plain = encoder.pool(torch.stack([encoder.network(p) / 9 for p in pairs], 1))
     torch.testing.assert_close(encoder(x, m), plain)
 
 
@@ -62,11 +69,13 @@ def test_sum_of_masks_is_the_last_latent_number():
     assert encoder(torch.randn(3, 5, 2), torch.zeros(3, 5))[:, :-1].eq(0).all()  # the mask is a factor, not an input
 
 
-def test_a_fixed_size_encoder_refuses_masks():
+def test_a_fixed_size_encoder_takes_complete_sets_only():
     encoder = DeepSetEncoder(2, 8, 5, mask="none")
     encoder(torch.randn(1, 5, 2), torch.ones(1, 5, dtype=torch.bool))
-    with pytest.raises(ValueError, match="fixed size"):
+    with pytest.raises(TypeError, match="fixed size"):
         encoder(torch.randn(1, 5, 2), torch.rand(1, 5))
+    with pytest.raises(UserError, match="takes sets of exactly 5 elements, got one of 3"):
+        encoder(torch.randn(1, 5, 2), torch.arange(5)[None] < 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

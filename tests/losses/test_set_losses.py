@@ -1,4 +1,4 @@
-"""Chamfer and Hungarian losses: brute force, the paper's remark, order, gradients and edges."""
+"""Chamfer and Hungarian losses: brute force, the paper's remark, order, gradients and edge cases."""
 
 import itertools
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setpredict import NotFinite, PairCost, Sets, chamfer_loss, hungarian_loss
+from setpredict.core.errors import UserError
 
 LOSSES = [chamfer_loss, hungarian_loss]
 
@@ -34,21 +35,21 @@ def test_hungarian_is_the_best_of_all_permutations(n, seed):
     for i in range(2):
         x, y = a.features_with_mask[i], b.features_with_mask[i]
         best = min(huber(x[list(order)], y).mean().item() for order in itertools.permutations(range(n)))
-        assert got[i].item() == pytest.approx(best)
+        assert got[i].item() == pytest.approx(best), f"sample {i}"
 
 
 @given(seed=st.integers(0, 999))
-def test_filtered_hungarian_matches_only_what_is_there(seed):
+def test_filtered_hungarian_matches_only_present_elements(seed):
     a, b = some_sets(seed, 2, 5, soft=True), some_sets(seed + 1, 2, 5)
     got = hungarian_loss(a, b, masks="filter", mask_weight=0)
     for i in range(2):
         targets = b.to_list()[i]
         choices = itertools.permutations(range(5), len(targets))
         best = min((huber(a.elements[i, list(c)], targets).mean().item() for c in choices if c), default=0.0)
-        assert got[i].item() == pytest.approx(best)
+        assert got[i].item() == pytest.approx(best), f"sample {i}"
 
 
-def test_filtered_hungarian_teaches_the_masks():
+def test_filtered_hungarian_trains_the_masks():
     a = Sets(torch.tensor([[[0.0], [5.0], [1.0]]]), torch.tensor([[0.9, 0.3, 0.2]]))
     b = Sets.from_list([[[0.0], [1.0]]])
     got = hungarian_loss(a, b, masks="filter", mask_weight=2.0)
@@ -57,7 +58,7 @@ def test_filtered_hungarian_teaches_the_masks():
 
 
 @given(seed=st.integers(0, 999), masks=st.sampled_from(["feature", "filter"]))
-def test_chamfer_is_its_definition(seed, masks):
+def test_chamfer_equals_its_definition(seed, masks):
     a, b = some_sets(seed, 2, 4, soft=True), some_sets(seed + 1, 2, 4)
     got = chamfer_loss(a, b, masks=masks)
     for i in range(2):
@@ -65,10 +66,10 @@ def test_chamfer_is_its_definition(seed, masks):
         if masks == "filter":
             x, y = a.elements[i], b.to_list()[i]
         if len(y) == 0:
-            assert got[i].item() == 0
+            assert got[i].item() == 0, f"sample {i}"
             continue
         pairs = huber(x[:, None], y[None])
-        assert got[i].item() == pytest.approx((pairs.amin(1).mean() + pairs.amin(0).mean()).item())
+        assert got[i].item() == pytest.approx((pairs.amin(1).mean() + pairs.amin(0).mean()).item()), f"sample {i}"
 
 
 def test_the_papers_remark_on_multisets():
@@ -77,8 +78,8 @@ def test_the_papers_remark_on_multisets():
         Sets.from_list([[[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]]]),
     )
     for masks in ("feature", "filter"):
-        assert chamfer_loss(aab, abb, masks=masks).item() == 0
-        assert hungarian_loss(aab, abb, masks=masks).item() > 0.1
+        assert chamfer_loss(aab, abb, masks=masks).item() == 0, masks
+        assert hungarian_loss(aab, abb, masks=masks).item() > 0.1, masks
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -103,7 +104,7 @@ def test_gradients_match_finite_differences(loss, masks, cost):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("masks", ["feature", "filter"])
-def test_each_sample_is_on_its_own(loss, masks):
+def test_a_batch_equals_its_samples(loss, masks):
     a, b = some_sets(0, 4, soft=True), some_sets(1, 4)
     singles = torch.cat([loss(a[i], b[i], masks=masks) for i in range(4)])
     torch.testing.assert_close(loss(a, b, masks=masks), singles)
@@ -113,16 +114,17 @@ def test_each_sample_is_on_its_own(loss, masks):
 def test_empty_targets(loss):
     a = some_sets(0, 2, 4, soft=True)
     empty = Sets.from_list([[], []], max_size=4, features=2, dtype=torch.float64)
-    assert loss(a, empty, masks="feature").gt(0).all()  # drawn to zero elements with mask 0
-    assert chamfer_loss(a, empty, masks="filter").eq(0).all()
-    assert hungarian_loss(a, empty, masks="filter", mask_weight=0).eq(0).all()
-    no_room = Sets.from_list([[], []], features=2, dtype=torch.float64)
-    assert loss(a, no_room, masks="filter").isfinite().all()
-    assert loss(a, no_room).isfinite().all()  # padded to the prediction's room
+    feature = loss(a, empty, masks="feature")
+    assert min(feature.tolist()) > 0  # pulled towards zero elements with mask 0
+    assert chamfer_loss(a, empty, masks="filter").tolist() == [0, 0]
+    assert hungarian_loss(a, empty, masks="filter", mask_weight=0).tolist() == [0, 0]
+    no_capacity = Sets.from_list([[], []], features=2, dtype=torch.float64)
+    assert loss(a, no_capacity).tolist() == feature.tolist()  # padded to the prediction's capacity
+    assert loss(a, no_capacity, masks="filter").tolist() == loss(a, empty, masks="filter").tolist()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_nothing_predicted_for_nothing_there(loss):
+def test_no_predicted_elements_for_empty_targets(loss):
     predicted, target = Sets(torch.zeros(2, 0, 1), torch.zeros(2, 0)), Sets(torch.zeros(2, 3, 1), torch.zeros(2, 3) > 0)
     assert loss(predicted, target, masks="filter").tolist() == [0, 0]
 
@@ -136,14 +138,17 @@ def test_sets_of_one_element_and_equal_sets(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_does_not_fit_is_named(loss):
+def test_mismatches_are_named(loss):
     a, b = some_sets(0), some_sets(1)
     with pytest.raises(ValueError, match="3 predicted sets for 2 targets"):
         loss(a, b[:2])
-    with pytest.raises(ValueError, match="predicted elements have 2 features, the target's have 3"):
+    with pytest.raises(UserError, match="predicted elements have 2 features, the target's have 3"):
         loss(a, Sets(torch.zeros(3, 5, 3).double(), b.mask))
-    with pytest.raises(ValueError, match="a target set has 6 elements, more than the 5"):
-        loss(a, Sets(torch.zeros(3, 6, 2).double(), torch.ones(3, 6, dtype=torch.bool)))
+    wide = Sets(torch.zeros(3, 6, 2).double(), torch.ones(3, 6, dtype=torch.bool))
+    with pytest.raises(UserError, match="a target set has 6 elements, more than the 5 that are predicted"):
+        loss(a, wide)
+    with pytest.raises(UserError, match="target sets have capacity 6, more than the 5 predicted elements"):
+        loss(a, Sets(wide.elements, torch.zeros(3, 6, dtype=torch.bool)))
     bad = Sets(a.elements.clone(), a.mask)
     bad.elements[1, 2, 0] = float("nan")
     with pytest.raises(NotFinite, match="predicted set 1, element 2 is nan"):
@@ -157,17 +162,17 @@ def test_bool_masks_filter_predictions_too():
     got = chamfer_loss(a, b, masks="filter")
     for i, (x, y) in enumerate(zip(a.to_list(), b.to_list())):
         pairs = huber(x[:, None], y[None])
-        assert got[i].item() == pytest.approx((pairs.amin(1).mean() + pairs.amin(0).mean()).item())
+        assert got[i].item() == pytest.approx((pairs.amin(1).mean() + pairs.amin(0).mean()).item()), f"sample {i}"
 
 
-def test_an_empty_or_too_small_prediction_is_no_perfect_one():
+def test_an_empty_or_too_small_prediction_is_an_error():
     target = Sets.from_list([[[0.0]], [[0.0], [1.0]]])
     empty = Sets(torch.zeros(2, 2, 1), torch.tensor([[True, False], [False, False]]))
     for loss in (chamfer_loss, hungarian_loss):
-        with pytest.raises(ValueError, match="predicted set 1 is empty and its target is not"):
+        with pytest.raises(UserError, match="predicted set 1 is empty and its target is not"):
             loss(empty, target, masks="filter")
     few = Sets(torch.zeros(2, 2, 1), torch.tensor([[True, False], [True, False]]))
-    with pytest.raises(ValueError, match="predicted set 1 has 1 elements, its target 2"):
+    with pytest.raises(UserError, match="predicted set 1 has 1 elements, its target 2"):
         hungarian_loss(few, target, masks="filter")
 
 

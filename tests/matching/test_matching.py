@@ -38,18 +38,18 @@ def plain_cost(cost: PairCost, a: list[float], b: list[float]) -> float:
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_costs_are_their_definition(cost):
+def test_costs_equal_their_definition(cost):
     torch.manual_seed(0)
     a, b = 2 * torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(2, 3, 5, dtype=torch.float64)
     matrix = cost.matrix(a, b)
     for p, i, j in itertools.product(range(2), range(4), range(3)):
         expected = plain_cost(cost, a[p, i].tolist(), b[p, j].tolist())
-        assert matrix[p, i, j].item() == pytest.approx(expected, abs=1e-12)
-        assert cost.paired(a[p, i], b[p, j]).item() == pytest.approx(expected, abs=1e-12)
+        assert matrix[p, i, j].item() == pytest.approx(expected, abs=1e-12), (p, i, j)
+        assert cost.paired(a[p, i], b[p, j]).item() == pytest.approx(expected, abs=1e-12), (p, i, j)
 
 
 def test_bad_costs_are_named():
-    with pytest.raises(ValueError, match="both claim feature 2"):
+    with pytest.raises(ValueError, match="groups 'a' and 'b' overlap at feature 2"):
         PairCost(groups={"a": (0, 3), "b": (2, 4)})
     with pytest.raises(ValueError, match="range"):
         PairCost(groups={"a": (3, 3)})
@@ -75,19 +75,22 @@ def test_nearest_is_the_cheapest_present(cost, masked):
 
 
 def test_nearest_in_small_chunks_is_the_same(monkeypatch):
-    a, b = torch.randn(5, 6, 2), torch.randn(5, 4, 2)
-    weighted = PairCost(weights=(1.0, 1.0))  # no fast kernel knows weights
-    whole = nearest(a, b, weighted)
+    g = torch.Generator().manual_seed(0)
+    a, b = torch.randn(5, 6, 2, generator=g), torch.randn(5, 4, 2, generator=g)
+    weighted = PairCost(weights=(1.0, 1.0))  # no kernel has weights
+    at_once = nearest(a, b, weighted)
     monkeypatch.setattr(import_module("setpredict.matching.nearest"), "CHUNK", 7)
-    assert all(torch.equal(x, y) for x, y in zip(whole, nearest(a, b, weighted)))
+    chunked = nearest(a, b, weighted)
+    assert [x.tolist() for x in chunked] == [x.tolist() for x in at_once]
 
 
 def test_nearest_of_nothing():
-    none = torch.zeros(2, 3, dtype=torch.bool)
-    to_b, to_a = nearest(torch.randn(2, 4, 2), torch.randn(2, 3, 2), PairCost(), None, none)
-    assert to_b.eq(0).all()
-    assert to_a.shape == (2, 3)
-    to_b, to_a = nearest(torch.randn(2, 4, 2), torch.randn(2, 0, 2), PairCost())
+    g = torch.Generator().manual_seed(0)
+    a, b, none = torch.randn(2, 4, 2, generator=g), torch.randn(2, 3, 2, generator=g), torch.zeros(2, 3).bool()
+    to_b, to_a = nearest(a, b, PairCost(), None, none)
+    assert to_b.tolist() == [[0] * 4] * 2
+    assert to_a.tolist() == nearest(a, b, PairCost())[1].tolist()  # absent elements look for their nearest, too
+    to_b, to_a = nearest(a, b[:, :0], PairCost())
     assert to_b.shape == (2, 4)
     assert to_a.shape == (2, 0)
 
@@ -99,21 +102,23 @@ def test_assignment_costs_what_the_best_injection_costs(rows, columns, seed, tie
     if ties:
         costs = (costs * 3).round()
     if columns > rows:
-        with pytest.raises(ValueError, match="row of their own"):
+        with pytest.raises(ValueError, match=f"{rows} rows for {columns} columns"):
             assign(costs)
         return
     got = assign(costs)
     for p in range(2):
         choices = itertools.permutations(range(rows), columns)
         best = min(sum(costs[p, r, c].item() for c, r in enumerate(choice)) for choice in choices)
-        assert len(set(got[p].tolist())) == columns
-        assert sum(costs[p, r, c].item() for c, r in enumerate(got[p].tolist())) == pytest.approx(best)
+        assert len(set(got[p].tolist())) == columns, f"problem {p} uses a row twice: {got[p]}"
+        total = sum(costs[p, r, c].item() for c, r in enumerate(got[p].tolist()))
+        assert total == pytest.approx(best), f"problem {p}"
 
 
 @pytest.mark.parametrize("size", [1, 10, 40, 130])
 def test_assignment_agrees_with_scipy_on_larger_problems(size):
-    costs = torch.rand(3, size, size, dtype=torch.float64)
+    costs = torch.rand(3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(size))
     for matrix, rows in zip(costs, assign(costs)):
+        assert sorted(rows.tolist()) == list(range(size))
         r, c = linear_sum_assignment(matrix.numpy())
         assert matrix[rows, torch.arange(size)].sum().item() == pytest.approx(matrix.numpy()[r, c].sum())
 
@@ -126,14 +131,14 @@ def test_masked_assignment_uses_only_what_is_present():
     columns = torch.tensor(columns)
     got = assign(costs, rows, columns)
     for p in range(4):
-        assert got[p][~columns[p]].eq(-1).all()
+        assert set(got[p][~columns[p]].tolist()) <= {-1}, f"problem {p}: {got[p]}"
         used = got[p][columns[p]]
-        assert rows[p][used].all()
-        assert len(used.unique()) == len(used)
+        assert set(used.tolist()) <= set(rows[p].nonzero()[:, 0].tolist()), f"problem {p} uses an absent row"
+        assert len(used.unique()) == len(used), f"problem {p} uses a row twice: {used}"
         small = costs[p][rows[p]][:, columns[p]].numpy()
         r, c = linear_sum_assignment(small)
-        assert costs[p][used, columns[p].nonzero()[:, 0]].sum().item() == pytest.approx(float(small[r, c].sum()))
-    with pytest.raises(ValueError, match="problem 0: 3 columns"):
+        assert costs[p][used, columns[p].nonzero()[:, 0]].sum().item() == pytest.approx(float(small[r, c].sum())), p
+    with pytest.raises(ValueError, match="cost matrix 0 has 2 rows for 3 columns"):
         assign(costs[:1], torch.tensor([[True, True, False, False, False]]), columns[:1])
 
 

@@ -14,7 +14,7 @@ def overlap(a, b, plus_one=False):
 
 
 def nearest_box(plus_one=False):
-    """Candidate and closeness of one box: the highest IoU."""
+    """The candidate and agreement of one box: the highest IoU."""
 
     def choose(box, truths):
         best, best_iou = None, -1.0
@@ -27,11 +27,11 @@ def nearest_box(plus_one=False):
     return choose
 
 
-def nearest_state(coordinates=3, scale=3.0, groups=((3, 5), (5, 13), (13, 16), (16, 18))):
-    """Candidate and closeness of one state: the smallest distance among those with the same attributes."""
+def nearest_state(coordinates, scale, groups):
+    """The candidate and agreement of one state: the smallest distance among those with the same attributes."""
 
     def attributes(state):
-        return [max(range(stop - start), key=lambda k: state[start + k]) for start, stop in groups]
+        return [max(range(stop - start), key=lambda k: state[start + k]) for start, stop in groups.values()]
 
     def choose(state, truths):
         best, best_distance = None, math.inf
@@ -47,23 +47,23 @@ def nearest_state(coordinates=3, scale=3.0, groups=((3, 5), (5, 13), (13, 16), (
 
 
 def detections(outputs, scores, targets, mask, choose, index=None):
-    """(score, image, element, candidate, closeness) of all outputs of all images, in the order of the ranking."""
+    """(score, image, element, candidate, agreement) of all outputs of all images, in order of the ranking."""
     pooled = []
     for i, image in enumerate(outputs):
         truths = [(m, t) for m, t in enumerate(targets[i]) if mask[i][m]]
         for n, output in enumerate(image):
-            candidate, closeness = choose(output, truths)
+            candidate, agreement = choose(output, truths)
             score = min(1.0, max(0.0, scores[i][n]))
             number = i if index is None else index[i]
-            pooled.append((score, number, n, candidate, closeness))
+            pooled.append((score, number, n, candidate, agreement))
     return sorted(pooled, key=lambda d: (-d[0], d[1], d[2]))
 
 
 def is_true(ranked, floor):
     """For each ranked detection: does it pass, and is its ground truth still free?"""
     taken, flags = set(), []
-    for _, image, _, candidate, closeness in ranked:
-        good = candidate is not None and closeness >= floor and (image, candidate) not in taken
+    for _, image, _, candidate, agreement in ranked:
+        good = candidate is not None and agreement >= floor and (image, candidate) not in taken
         if good:
             taken.add((image, candidate))
         flags.append(good)

@@ -1,6 +1,13 @@
 """Detections and targets for the tests of average precision, full of ties and duplicates."""
 
+from typing import Any
+
 import torch
+
+from setpredict.data.clevr.states import COORDINATE_SCALE, GROUPS
+
+CLEVR: dict[str, Any] = {"coordinates": 3, "scale": COORDINATE_SCALE, "groups": GROUPS}
+"""The layout of CLEVR's states, as the metrics take it."""
 
 
 def random_boxes(generator: torch.Generator, *shape: int) -> torch.Tensor:
@@ -11,18 +18,18 @@ def random_boxes(generator: torch.Generator, *shape: int) -> torch.Tensor:
 
 
 def random_states(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Coordinates on a coarse grid and attributes of few kinds, at times with two equal maxima in a group."""
+    """CLEVR states with coordinates on a coarse grid and few attributes, some with two equal maxima in a group."""
     coordinates = torch.randint(-2, 3, (*shape, 3), generator=generator) / 8
-    features = torch.zeros(*shape, 15)
-    for start in (0, 2, 10, 13):
+    states = torch.cat([coordinates, torch.zeros(*shape, 15)], dim=-1)
+    for start, _ in GROUPS.values():
         chosen = start + (torch.rand(shape, generator=generator) < 0.2).long()
-        features.scatter_(-1, chosen[..., None], 1.0)
-    features[..., 2][torch.rand(shape, generator=generator) < 0.1] = 1.0
-    return torch.cat([coordinates, features], dim=-1)
+        states.scatter_(-1, chosen[..., None], 1.0)
+    states[..., GROUPS["color"][0]][torch.rand(shape, generator=generator) < 0.1] = 1.0
+    return states
 
 
 def random_scores(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Five values, of which three are 0 or 1 after clamping."""
+    """Five values, of which four are 0 or 1 after clamping."""
     return torch.randint(-1, 4, shape, generator=generator) / 2
 
 

@@ -1,9 +1,12 @@
-"""Average precision: against nested loops on data full of ties, and the mistakes that others made."""
+"""Average precision against nested loops on data full of ties, and against the mistakes of other implementations."""
+
+from functools import partial
+from typing import Any
 
 import brute_force
 import pytest
 import torch
-from examples import random_boxes, random_scores, random_states, two_images
+from examples import CLEVR, random_boxes, random_scores, random_states, two_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,8 +14,6 @@ from setpredict.metrics import box_average_precision, pooled_average_precision, 
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS, _descending
 
 INF = float("inf")
-
-
 sizes = st.tuples(st.integers(1, 5), st.integers(0, 6), st.integers(1, 5))
 
 
@@ -41,46 +42,43 @@ def test_states_equal_nested_loops(seed, sizes, shuffled):
     mask[0, 0] = True
     index = torch.randperm(images, generator=g) + 3 if shuffled else None
     thresholds = (INF, 1.0, 0.75, 0.375, 0.0)  # distances of exactly these occur: the grid times 3
-    ours = state_average_precision(states, scores, targets, mask, thresholds, index=index)
+    ours = state_average_precision(states, scores, targets, mask, thresholds, index=index, **CLEVR)
     floors = [-t for t in thresholds]
     numbers = None if index is None else index.tolist()
-    choose = brute_force.nearest_state()
+    choose = brute_force.nearest_state(**CLEVR)
     expected = brute_force.average_precision(states, scores, targets, mask, choose, floors, numbers)
     assert ours.tolist() == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), sizes=sizes)
-def test_boxes_of_several_kinds_equal_nested_loops(seed, sizes):
+def test_boxes_with_classes_equal_nested_loops(seed, sizes):
     (images, N, M), g = sizes, torch.Generator().manual_seed(seed)
-    kinds = [torch.rand(images, count, 3, generator=g) for count in (N, M)]
-    boxes = torch.cat([random_boxes(g, images, N), kinds[0]], dim=2)
-    targets = torch.cat([random_boxes(g, images, M), kinds[1]], dim=2)
+    classes = [torch.rand(images, count, 3, generator=g) for count in (N, M)]
+    boxes = torch.cat([random_boxes(g, images, N), classes[0]], dim=2)
+    targets = torch.cat([random_boxes(g, images, M), classes[1]], dim=2)
     scores, mask = random_scores(g, images, N), torch.rand(images, M, generator=g) < 0.7
     mask[0, 0] = True
     overlaps = brute_force.nearest_box()
 
-    def kind(element):
+    def class_of(element):
         return max(range(4, 7), key=element.__getitem__)
 
     def choose(box, truths):
-        same = [
-            (m, t) for m, t in truths if max(range(4, 7), key=t.__getitem__) == max(range(4, 7), key=box.__getitem__)
-        ]
-        return overlaps(box, same)
+        return overlaps(box, [(m, t) for m, t in truths if class_of(t) == class_of(box)])
 
     thresholds = (0.25, 0.5, 1.0)
-    ours = box_average_precision(boxes, scores, targets, mask, thresholds, groups={"kind": (4, 7)})
+    ours = box_average_precision(boxes, scores, targets, mask, thresholds, groups={"class": (4, 7)})
     expected = brute_force.average_precision(boxes, scores, targets, mask, choose, thresholds)
     assert ours.tolist() == pytest.approx(expected, abs=1e-12)
 
 
-def test_random_data_has_what_it_should():
-    """The comparison above means something: matches, taken targets and ties occur."""
+def test_random_data_is_not_trivial():
+    """The comparisons above mean something: matches, matched targets and ties occur."""
     g = torch.Generator().manual_seed(0)
     states, targets = random_states(g, 50, 6), random_states(g, 50, 5)
     mask = torch.ones(50, 5, dtype=torch.bool)
-    ap = state_average_precision(states, random_scores(g, 50, 6), targets, mask, (INF, 1.0, 0.375, 0.0))
+    ap = state_average_precision(states, random_scores(g, 50, 6), targets, mask, (INF, 1.0, 0.375, 0.0), **CLEVR)
     assert ap[0] > ap[1] > ap[2] > ap[3] > 0
     boxes = box_average_precision(random_boxes(g, 50, 6), random_scores(g, 50, 6), random_boxes(g, 50, 5), mask)
     assert 0 < boxes[-1] < boxes[0] < 0.9
@@ -91,19 +89,23 @@ def test_other_layouts():
     g = torch.Generator().manual_seed(1)
     states, targets = torch.rand(20, 4, 5, generator=g), torch.rand(20, 3, 5, generator=g)
     scores, mask = torch.rand(20, 4, generator=g), torch.rand(20, 3, generator=g) < 0.8
-    layout = {"coordinates": 2, "scale": 0.5}
-    ours = state_average_precision(states, scores, targets, mask, (INF, 0.2), groups={"a": (2, 5)}, **layout)
-    choose = brute_force.nearest_state(groups=((2, 5),), **layout)
-    floors = (-INF, -0.2)
-    expected = brute_force.average_precision(states, scores, targets, mask, choose, floors)
-    assert ours.tolist() == pytest.approx(expected, abs=1e-12)
-    without = state_average_precision(states, scores, targets, mask, (INF, 0.2), groups={}, **layout)
-    assert (without >= ours).all()
-    assert without[0] > ours[0]
+    for scale in (0.5, 1.0):
+        layout: dict[str, Any] = {"coordinates": 2, "scale": scale, "groups": {"a": (2, 5)}}
+        ours = state_average_precision(states, scores, targets, mask, (INF, 0.2), **layout)
+        choose = brute_force.nearest_state(**layout)
+        floors = (-INF, -0.2)
+        expected = brute_force.average_precision(states, scores, targets, mask, choose, floors)
+        assert ours.tolist() == pytest.approx(expected, abs=1e-12), f"scale {scale}"
+        layout["groups"] = {}
+        without = state_average_precision(states, scores, targets, mask, (INF, 0.2), **layout)
+        assert without[0] > ours[0]
+        assert without[1] >= ours[1]
+    default = state_average_precision(states, scores, targets, mask, (INF, 0.2), coordinates=2, groups={"a": (2, 5)})
+    assert default.tolist() == ours.tolist()  # scale 1
 
 
-def test_images_are_pooled_not_averaged_and_none_is_left_out():
-    """The two traps: the mean of each image's AP, and an answer after the first image."""
+def test_all_images_are_pooled_not_averaged():
+    """The two traps: averaging the AP of each image, and returning after the first image."""
     boxes, scores, targets, mask = two_images()
     pooled = box_average_precision(boxes, scores, targets, mask, (0.5,)).item()
     each = [
@@ -117,14 +119,14 @@ def test_images_are_pooled_not_averaged_and_none_is_left_out():
 
 
 def test_no_second_choice():
-    """Two boxes nearest to one target: the second is false even where another target is near enough."""
+    """Of two boxes nearest to one target the second is false, even if another target is near enough."""
     targets = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.9]]])
     boxes = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.99]]])
     mask, scores = torch.ones(1, 2, dtype=torch.bool), torch.tensor([[0.9, 0.8]])
     assert box_average_precision(boxes, scores, targets, mask, (0.5,)).item() == 0.5
 
 
-def test_a_detection_that_fails_takes_nothing():
+def test_a_false_detection_does_not_use_up_its_target():
     targets = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]])
     boxes = torch.tensor([[[0.0, 0.0, 1.0, 0.6], [0.0, 0.0, 1.0, 1.0]]])
     ap = box_average_precision(
@@ -144,7 +146,7 @@ def test_ties_break_by_image_then_element():
     assert ap[1] == pytest.approx((2 / 3 + 2 / 3) / 3)  # image 1 first: ranks 2 and 3
 
 
-def test_scores_beyond_the_unit_interval_are_ties():
+def test_scores_outside_the_unit_interval_are_ties():
     boxes, scores, targets, mask = two_images()
     clamped = box_average_precision(boxes, torch.tensor([[3.0, 1.0], [1.5, -2.0]]), targets, mask, (0.5,))
     assert clamped.tolist() == box_average_precision(boxes, scores, targets, mask, (0.5,)).tolist()
@@ -158,13 +160,10 @@ def test_order_of_elements_and_images_does_not_matter(kind):
     g = torch.Generator().manual_seed(2)
     images, N, M = 12, 6, 5
     if kind == "boxes":
-        low = torch.rand(images, M, 2, generator=g)
-        targets, measure = (
-            torch.cat([low, low + 0.1 + torch.rand(images, M, 2, generator=g)], -1),
-            box_average_precision,
-        )
+        low, measure = torch.rand(images, M, 2, generator=g), box_average_precision
+        targets = torch.cat([low, low + 0.1 + torch.rand(images, M, 2, generator=g)], -1)
     else:
-        targets, measure = random_states(g, images, M), state_average_precision
+        targets, measure = random_states(g, images, M), partial(state_average_precision, **CLEVR)
         targets[..., :3] = torch.rand(images, M, 3, generator=g)
     outputs = torch.cat([targets, targets[:, :1]], dim=1) + 0.05 * torch.randn(images, N, targets.shape[2], generator=g)
     scores, mask = torch.rand(images, N, generator=g), torch.rand(images, M, generator=g) < 0.8
@@ -175,19 +174,17 @@ def test_order_of_elements_and_images_does_not_matter(kind):
     assert measure(outputs, scores, targets[:, t], mask[:, t]).tolist() == ap.tolist()
     assert measure(outputs[i], scores[i], targets[i], mask[i]).tolist() == ap.tolist()
     ties = scores.round()
-    assert (
-        measure(outputs[i], ties[i], targets[i], mask[i], index=i).tolist()
-        == measure(outputs, ties, targets, mask).tolist()
-    )
+    tied = measure(outputs, ties, targets, mask)
+    assert measure(outputs[i], ties[i], targets[i], mask[i], index=i).tolist() == tied.tolist()
 
 
-def test_chunks_do_not_show(monkeypatch):
+def test_chunks_do_not_change_the_result(monkeypatch):
     g = torch.Generator().manual_seed(3)
     states, targets = random_states(g, 30, 6), random_states(g, 30, 5)
     scores, mask = random_scores(g, 30, 6), torch.rand(30, 5, generator=g) < 0.8
-    whole = state_average_precision(states, scores, targets, mask)
+    at_once = state_average_precision(states, scores, targets, mask, **CLEVR)
     monkeypatch.setattr("setpredict.metrics.candidates.PAIRS_AT_ONCE", 7 * 30)
-    assert state_average_precision(states, scores, targets, mask).tolist() == whole.tolist()
+    assert state_average_precision(states, scores, targets, mask, **CLEVR).tolist() == at_once.tolist()
 
 
 @given(st.lists(st.floats(0, 1, width=32), max_size=30))
@@ -198,7 +195,7 @@ def test_fast_order_is_the_stable_one(scores):
 
 
 def test_interpolation_by_hand():
-    """True at ranks 1, 3 and 4 of 5, four targets: precisions 1, 2/3, 3/4, of which the second is lifted to 3/4."""
+    """True at ranks 1, 3 and 4 of 5, four targets: precisions 1, 2/3, 3/4, of which the second is raised to 3/4."""
     agreement = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     scores = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5])
     ap = pooled_average_precision(agreement, scores, torch.arange(5), 4, [0.5])

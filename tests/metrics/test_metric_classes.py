@@ -1,4 +1,4 @@
-"""The metrics over batches: equal to the pure functions on all data at once, whatever the batches."""
+"""The metrics, batch by batch: equal to the pure functions on all data at once, whatever the batches."""
 
 import math
 import pickle
@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from ranks import all_metrics, make_data, number
+from examples import CLEVR
+from ranks import all_metrics, make_data
 
-from setpredict import Sets
+from setpredict import NotFinite, Sets
+from setpredict.core.errors import UserError
 from setpredict.losses import chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
 from setpredict.metrics import (
@@ -17,10 +19,7 @@ from setpredict.metrics import (
     SetSizeAccuracy,
     StateAveragePrecision,
     box_average_precision,
-    chamfer_distance,
-    hungarian_distance,
-    set_size_accuracy,
-    set_size_error,
+    size_differences,
     state_average_precision,
 )
 
@@ -30,35 +29,40 @@ def data():
     return make_data()
 
 
-def test_whole_equals_pure_functions(data):
+def exact_mean(values: torch.Tensor) -> float:
+    return math.fsum(values.tolist()) / len(values)
+
+
+def test_metrics_equal_pure_functions(data):
     predicted, target = data
     boxes, states = (box_average_precision, state_average_precision)
+    size_error = [abs(int((p > 0.5).sum()) - int(t.sum())) for p, t in zip(predicted.mask, target.mask)]
     expected = {
-        "box": boxes(predicted.elements[..., :4], predicted.mask, target.elements[..., :4], target.mask),
-        "state": states(predicted.elements, predicted.mask, target.elements, target.mask),
-        "chamfer": chamfer_distance(predicted, target),
-        "hungarian": hungarian_distance(predicted, target),
-        "accuracy": set_size_accuracy(predicted, target),
-        "error": set_size_error(predicted, target),
+        "box": boxes(predicted.elements[..., :4], predicted.mask, target.elements[..., :4], target.mask).tolist(),
+        "state": states(predicted.elements, predicted.mask, target.elements, target.mask, **CLEVR).tolist(),
+        "chamfer": exact_mean(chamfer_loss(predicted, target)),
+        "hungarian": exact_mean(hungarian_loss(predicted, target)),
+        "accuracy": size_error.count(0) / len(target),
+        "error": sum(size_error) / len(target),
     }
     assert expected["state"][0] > expected["state"][2] > 0
     assert expected["box"][0] > 0
-    found = all_metrics(data, [torch.arange(len(predicted))])
-    assert found == {k: number(v) for k, v in expected.items()}
+    assert 0 < expected["accuracy"] < 1
+    assert all_metrics(data, [torch.arange(len(predicted))]) == expected
 
 
 def test_batches_and_their_order_do_not_matter(data):
     images = len(data[0])
-    whole = all_metrics(data, [torch.arange(images)])
+    at_once = all_metrics(data, [torch.arange(images)])
     shuffled = torch.randperm(images, generator=torch.Generator().manual_seed(5)).split([1, 7, 11, images - 19])
-    assert all_metrics(data, list(shuffled)) == whole
+    assert all_metrics(data, list(shuffled)) == at_once
     in_order = torch.arange(images).split(8)
-    assert all_metrics(data, list(in_order), with_index=False) == whole  # arrival is the order of the images
+    assert all_metrics(data, list(in_order), with_index=False) == at_once  # they arrive in the order of the images
 
 
-def test_paddings_of_batches_may_differ(data):
+def test_padding_of_batches_may_differ(data):
     predicted, target = data
-    metric, wider = StateAveragePrecision(), StateAveragePrecision()
+    metric, wider = StateAveragePrecision(**CLEVR), StateAveragePrecision(**CLEVR)
     for i in (slice(0, 10), slice(10, len(target))):
         index = torch.arange(len(target))[i]
         metric.update(predicted[i], target[i], index)
@@ -66,15 +70,15 @@ def test_paddings_of_batches_may_differ(data):
     assert metric.compute().tolist() == wider.compute().tolist()
 
 
-def test_forward_gives_the_batch_and_keeps_the_whole(data):
+def test_forward_gives_the_value_of_the_batch_and_accumulates(data):
     predicted, target = data
-    metric, whole = SetDistance("chamfer"), chamfer_distance(predicted, target)
-    assert metric(predicted[:3], target[:3]).item() == chamfer_distance(predicted[:3], target[:3]).item()
+    metric, losses = SetDistance("chamfer"), chamfer_loss(predicted, target)
+    assert metric(predicted[:3], target[:3]).item() == exact_mean(losses[:3])
     metric(predicted[3:], target[3:])
-    assert metric.compute().item() == whole.item()
+    assert metric.compute().item() == exact_mean(losses)
     metric.reset()
     metric.update(predicted[3:4], target[3:4])
-    assert metric.compute().item() == chamfer_distance(predicted[3:4], target[3:4]).item()
+    assert metric.compute().item() == losses[3].item()
 
 
 def test_distances_are_the_losses(data):
@@ -82,23 +86,22 @@ def test_distances_are_the_losses(data):
     every: list[dict[str, Any]] = [{}, {"cost": "squared"}]
     every.append({"cost": PairCost(weights=(2.0,) * 18), "masks": "filter"})
     for options in every:
-        for loss, distance, metric in (
-            (chamfer_loss, chamfer_distance, SetDistance("chamfer", **options)),
-            (hungarian_loss, hungarian_distance, SetDistance("hungarian", **options)),
-        ):
-            expected = loss(predicted, target, **options).double().mean().item()
-            metric.update(predicted, target)
-            assert distance(predicted, target, **options).item() == pytest.approx(expected, rel=1e-12)
-            assert metric.compute().item() == distance(predicted, target, **options).item()
+        for name, loss in (("chamfer", chamfer_loss), ("hungarian", hungarian_loss)):
+            expected = exact_mean(loss(predicted, target, **options))
+            for metric in (SetDistance(name, **options), SetDistance(loss, **options)):  # pyright: ignore
+                metric.update(predicted, target)
+                assert metric.compute().item() == expected, (name, options)
 
 
 def test_distances_carry_no_graph():
-    predicted = Sets(torch.rand(2, 3, 2, requires_grad=True), torch.rand(2, 3))
+    g = torch.Generator().manual_seed(0)
+    predicted = Sets(torch.rand(2, 3, 2, generator=g).requires_grad_(), torch.rand(2, 3, generator=g))
     target = Sets.from_list([[[0.1, 0.2]], [[0.3, 0.4]]], max_size=3)
-    for metric in (SetDistance("chamfer"), SetDistance("hungarian")):
+    for name in ("chamfer", "hungarian"):
+        metric = SetDistance(name)
         metric.update(predicted, target)
-        assert not metric.compute().requires_grad
-        assert not metric.rows[0].requires_grad
+        assert not metric.compute().requires_grad, name
+        assert not metric.rows[0].requires_grad, name
 
 
 def test_set_sizes():
@@ -106,31 +109,36 @@ def test_set_sizes():
         torch.zeros(4, 3, 1), torch.tensor([[0.9, 0.6, 0.1], [2.0, -1.0, 0.5], [0.7, 0.7, 0.7], [0, 0, 0]])
     )
     target = Sets.from_list([[[0.0], [0.0]], [[0.0]], [], [[0.0], [0.0]]])
-    assert set_size_accuracy(predicted, target).item() == 0.5
-    assert set_size_error(predicted, target).item() == (0 + 0 + 3 + 2) / 4
-    assert set_size_accuracy(predicted, target, threshold=0.65).item() == 0.25
+    assert size_differences(predicted, target).tolist() == [0, 0, 3, -2]
+    assert size_differences(predicted, target, threshold=0.65).tolist() == [-1, 0, 3, -2]
+    assert size_differences(Sets(predicted.elements, predicted.mask > 0.5), target).tolist() == [0, 0, 3, -2]
+    assert size_differences(predicted[:0], target[:0]).tolist() == []
     metric = SetSizeAccuracy(threshold=0.65)
     for i in range(4):
         metric.update(predicted[i], target[i])
     assert {k: v.item() for k, v in metric.compute().items()} == {"accuracy": 0.25, "error": (1 + 0 + 3 + 2) / 4}
-    hard = Sets(predicted.elements, predicted.mask > 0.5)
-    assert set_size_accuracy(hard, target).item() == 0.5
+    metric.reset()
+    metric.update(predicted[:0], target[:0])
+    assert {k: v.item() for k, v in metric.compute().items()} == pytest.approx(
+        {"accuracy": math.nan, "error": math.nan}, nan_ok=True
+    )
     with pytest.raises(ValueError, match=r"threshold .* 1\.0"):
-        set_size_accuracy(predicted, target, threshold=1.0)
+        size_differences(predicted, target, threshold=1.0)
     with pytest.raises(ValueError, match="4 predicted sets for 2 targets"):
-        set_size_accuracy(predicted, target[:2])
-    assert math.isnan(set_size_accuracy(predicted[:0], target[:0]).item())
+        size_differences(predicted, target[:2])
 
 
 def test_metrics_are_pickled_with_their_state(data):
-    metric = BoxAveragePrecision(thresholds=(0.3,))
-    metric.update(Sets(data[0].elements[..., :4], data[0].mask), Sets(data[1].elements[..., :4], data[1].mask))
-    assert pickle.loads(pickle.dumps(metric)).compute().tolist() == metric.compute().tolist()
+    boxes = [Sets(sets.elements[..., :4], sets.mask) for sets in data]
+    for metric, (predicted, target) in ((BoxAveragePrecision((0.3,)), boxes), (StateAveragePrecision(**CLEVR), data)):
+        metric.update(predicted, target)
+        assert metric.compute().max() > 0
+        assert pickle.loads(pickle.dumps(metric)).compute().tolist() == metric.compute().tolist()
 
 
 def test_wrong_use_is_named(data):
     predicted, target = data
-    metric = StateAveragePrecision()
+    metric = StateAveragePrecision(**CLEVR)
     metric.update(predicted[:2], target[:2], index=torch.tensor([0, 1]))
     metric.update(predicted[2:3], target[2:3], index=torch.tensor([1]))
     with pytest.raises(ValueError, match="1 occurs more than once"):
@@ -138,24 +146,29 @@ def test_wrong_use_is_named(data):
     metric.reset()
     metric.update(predicted[:2], target[:2], index=torch.tensor([0, 1]))
     metric.update(predicted[2:3], target[2:3])
-    with pytest.raises(ValueError, match="give it always or never"):
+    with pytest.raises(ValueError, match="pass it always or never"):
         metric.compute()
     with pytest.raises(ValueError, match=r"index .* 2 images.* -1"):
         metric.update(predicted[:2], target[:2], index=torch.tensor([0, -1]))
     with pytest.raises(ValueError, match="2 predicted sets for 3 targets"):
         metric.update(predicted[:2], target[:3])
-    with pytest.raises(ValueError, match="predicted elements have 18 features, expected 4"):
+    with pytest.raises(UserError, match="predicted elements have 17 features, expected 18"):
+        metric.update(Sets(predicted.elements[..., :17], predicted.mask), target)
+    with pytest.raises(UserError, match="predicted elements have 18 features, expected 4"):
         BoxAveragePrecision().update(predicted, target)
     with pytest.raises(ValueError, match="IoU thresholds"):
         BoxAveragePrecision(thresholds=(50.0,))
+    with pytest.raises(ValueError, match="distance thresholds"):
+        StateAveragePrecision(thresholds=(-1.0,), **CLEVR)
     broken = Sets(predicted.elements.clone(), predicted.mask.clone())
     broken.mask[4, 2] = torch.nan
-    for m in (StateAveragePrecision(), SetDistance("chamfer"), SetDistance("hungarian"), SetSizeAccuracy()):
-        with pytest.raises(ValueError, match=r"score 2 of image 4 is nan|predicted set 4, element 2 is nan"):
+    for m in (StateAveragePrecision(**CLEVR), SetDistance("chamfer"), SetDistance("hungarian"), SetSizeAccuracy()):
+        with pytest.raises(NotFinite, match=r"score 2 of image 4 is nan|predicted set 4, element 2 is nan"):
             m.update(broken, target)
 
 
-def test_no_sets_no_number():
+def test_without_sets_the_value_is_nan():
     for metric in (BoxAveragePrecision(), SetDistance("chamfer"), SetDistance("hungarian")):
         with pytest.warns(UserWarning, match="before the ``update``"):
-            assert metric.compute().isnan().all()
+            value = metric.compute()
+        assert value.isnan().all(), f"{metric}: {value}"

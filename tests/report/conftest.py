@@ -1,4 +1,4 @@
-"""Tasks of every kind with predictions beside them, and a run trained for a second."""
+"""Tasks of every kind, and runs trained for a second."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, TrainConfig
+from setpredict.config import (
+    DataConfig,
+    DecoderConfig,
+    EncoderConfig,
+    Experiment,
+    GradientDescent,
+    InputConfig,
+    LossConfig,
+    TrainConfig,
+)
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import SetTask
-from setpredict.presets import DataConfig, Experiment
-from setpredict.runs.train import evaluate_run, train_run
+from setpredict.runs.evaluate import evaluate_run
+from setpredict.runs.train import train_run
 
 TASKS = {
     "points": lambda: multisets(4, variable=True, val=6),
@@ -40,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             DataConfig("multisets", points=4, variable=True, train=64, test=20),
             latent=8,
             encoder=EncoderConfig(hidden=(8,)),
-            decoder=DecoderConfig(kind, steps=2, hidden=(8, 8)),
+            decoder=DecoderConfig(kind, GradientDescent(steps=2), hidden=(8, 8)),
             loss=LossConfig(),
             train=TrainConfig(max_steps=6, batch_size=8, val_every=3, log_every=2, threads=1),
         )
@@ -52,16 +61,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def scene_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose elements are objects in words."""
+    """A run whose elements are objects, shown as text."""
     folder = tmp_path_factory.mktemp("runs") / "scenes"
     experiment = Experiment(
         DataConfig("scenes", target="state", size=64, min_objects=2, max_objects=3, train=16, test=4),
         latent=8,
         input=InputConfig(depth=18, width=2),
         encoder=EncoderConfig(hidden=(8,)),
-        decoder=DecoderConfig(steps=2),
+        decoder=DecoderConfig(solver=GradientDescent(steps=2)),
         train=TrainConfig(max_steps=1, batch_size=8, threads=1),
     )
-    experiment.data.test = 4
     train_run(experiment, folder, console=Console(quiet=True))
     return folder

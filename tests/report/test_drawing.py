@@ -1,4 +1,4 @@
-"""What is drawn, not which pixels: positions, colors and words are read back from the figures."""
+"""What is drawn, not which pixels: positions, colors and texts are read back from the figures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
-from ways import batch_of, way_to
 
 from setpredict.config import DecoderConfig, InputConfig, ModelConfig
 from setpredict.data.sources.multisets import multisets
@@ -24,8 +23,9 @@ from setpredict.report.figures.palette import RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
 from setpredict.report.figures.progression import progression, save
 from setpredict.report.figures.sweep import sweep
-from setpredict.runs.loaded import Watched
+from setpredict.report.watched import Watched
 from setpredict.sets import Sets
+from tests.report.trajectories import batch_of, trajectory_to
 
 
 def axes():
@@ -38,7 +38,7 @@ def clouds(drawn) -> list[np.ndarray]:
 
 def test_every_kind_of_set_has_a_picture(task: SetTask, tmp_path: Path):
     batch = batch_of(task)
-    figure = validation_picture(task, batch, way_to(batch))
+    figure = validation_picture(task, batch, trajectory_to(batch))
     for ending in ("png", "pdf"):
         save(figure, tmp_path / f"a.{ending}")
     with Image.open(tmp_path / "a.png") as image:
@@ -50,12 +50,12 @@ def test_a_one_shot_decoder_and_an_empty_set_have_pictures(task: SetTask):
     batch = batch_of(task, 1)
     target = Sets(batch.target.elements * 0, batch.target.mask & False)
     batch = Batch(batch.input, target, batch.index)
-    way = way_to(batch, 1)
-    one = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
+    trajectory = trajectory_to(batch, 1)
+    one = replace(trajectory, elements=trajectory.elements[-1:], mask=trajectory.mask[-1:], repr_loss=None)
     assert len(validation_picture(task, batch, one).axes) >= 2
 
 
-def test_elements_of_many_numbers_are_drawn_as_such():
+def test_elements_of_many_numbers_are_a_heat_map():
     task = multisets(4, dim=5, val=3)
     task.kind = "vectors"
     batch = batch_of(task, 2)
@@ -66,7 +66,7 @@ def test_elements_of_many_numbers_are_drawn_as_such():
     np.testing.assert_allclose(values[:, 1:], batch.target.elements[0])
 
 
-def test_points_lie_where_they_are_colored_by_mask():
+def test_points_are_drawn_at_their_coordinates_and_colored_by_mask():
     sets = Sets(torch.tensor([[[0.1, 0.2], [0.3, 0.4], [0.9, 0.9]]]), torch.tensor([[1.0, 0.4, 0.0]]))
     drawn = axes()
     draw_points(drawn, sets, 0)
@@ -93,7 +93,7 @@ def test_points_outside_an_image_do_not_stretch_it():
     assert (drawn.get_xlim(), drawn.get_ylim()) == ((-0.5, 9.5), (19.5, -0.5))
 
 
-def test_rows_and_columns_of_digits_stand_upright():
+def test_digits_are_upright():
     sets = Sets(torch.tensor([[[0.1, 0.8]]]), torch.ones(1, 1))
     drawn = axes()
     draw_points(drawn, sets, 0, flipped=True)
@@ -116,7 +116,7 @@ def test_boxes_are_scaled_to_the_image_and_wrong_ones_dashed():
     assert [to_hex(b.get_edgecolor()) for b in boxes[:2]] == [WRONG, RIGHT]
 
 
-def test_wrong_words_are_red_and_bold():
+def test_wrong_attributes_are_red_and_bold():
     task = scenes("state", size=16, max_objects=4, val=3)
     batch = batch_of(task, 1)
     elements = batch.target.elements.clone()
@@ -131,11 +131,11 @@ def test_wrong_words_are_red_and_bold():
     assert wrong[0].get_fontweight() == "bold"
 
 
-def test_a_picture_has_a_row_a_sample_and_a_column_a_step():
+def test_a_picture_has_one_row_per_sample_and_one_column_per_step():
     task = multisets(4, val=6)
     batch = batch_of(task, 3)
-    way = way_to(batch, 4)
-    figure = picture(task, batch, way, [0, 4], [2, 0], {"other": way.step(0)}, ["a", "b"])
+    trajectory = trajectory_to(batch, 4)
+    figure = picture(task, batch, trajectory, [0, 4], [2, 0], {"other": trajectory.step(0)}, ["a", "b"])
     titles = [a.get_title() for a in figure.axes]
     assert titles == ["$Y^{(0)}$", "$Y^{(4)}$", "other", "target", "", "", "", ""]
     np.testing.assert_allclose(clouds(figure.axes[1])[1], batch.target.elements[2], atol=1e-6)
@@ -144,19 +144,19 @@ def test_a_picture_has_a_row_a_sample_and_a_column_a_step():
 
 def test_progression_without_a_task():
     batch = batch_of(multisets(4, val=6), 2)
-    figure = progression(way_to(batch), batch.target, [0, 2], samples=[1])
+    figure = progression(trajectory_to(batch), batch.target, [0, 2], samples=[1])
     assert [a.get_title() for a in figure.axes] == ["$Y^{(0)}$", "$Y^{(2)}$", "target"]
 
 
 def test_losses_by_step_are_medians_and_mark_the_trained_step():
     batch = batch_of(multisets(4, val=6), 3)
-    way = way_to(batch, 4)
+    trajectory = trajectory_to(batch, 4)
     loss = torch.tensor([[1.0, 2.0, 9.0]]).expand(5, 3) / torch.arange(1, 6)[:, None]
-    figure = losses_by_step({"A": (Watched(batch, way, loss), 2)})
+    figure = losses_by_step({"A": (Watched(batch, trajectory, loss), 2)})
     line, trained = figure.axes[0].lines
     np.testing.assert_allclose(np.asarray(line.get_ydata()), 2 / np.arange(1, 6))
     assert np.asarray(trained.get_xdata()).tolist() == [2, 2]
-    one_shot = replace(way, elements=way.elements[-1:], mask=way.mask[-1:], repr_loss=None)
+    one_shot = replace(trajectory, elements=trajectory.elements[-1:], mask=trajectory.mask[-1:], repr_loss=None)
     assert len(losses_by_step({"MLP": (Watched(batch, one_shot, loss[:1]), 0)}).axes) == 1
 
 

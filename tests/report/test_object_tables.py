@@ -1,20 +1,20 @@
-"""Objects step by step in words: terminal, page and LaTeX."""
+"""Objects step by step as text: terminal, HTML and LaTeX."""
 
 import io
 
 import torch
 from rich.console import Console
-from ways import batch_of, way_to
 
 from setpredict.data.sources.scenes import scenes
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
-from setpredict.runs.loaded import Watched
+from setpredict.report.watched import Watched
+from tests.report.trajectories import batch_of, trajectory_to
 
 
 def blocks_of():
     task = scenes("state", size=16, max_objects=4, val=6)
     batch = batch_of(task, 2)
-    watched = Watched(batch, way_to(batch, 2), torch.zeros(3, 2))
+    watched = Watched(batch, trajectory_to(batch, 2), torch.zeros(3, 2))
     return task, batch, object_blocks(task, watched, 1, [0, 2])
 
 
@@ -36,7 +36,7 @@ def test_terminal():
     assert "step 2" in written.getvalue()
 
 
-def test_html_marks_what_is_wrong_and_escapes():
+def test_html_marks_wrong_cells_and_escapes():
     task, _, blocks = blocks_of()
     task.categories = task.categories | {"shape": tuple(f"<{c}>" for c in task.categories["shape"])}
     text = html_table(task, blocks)
@@ -49,10 +49,10 @@ def test_html_marks_what_is_wrong_and_escapes():
 
 def _watched(task):
     batch = batch_of(task, 1)
-    return Watched(batch, way_to(batch, 1), torch.zeros(2, 1))
+    return Watched(batch, trajectory_to(batch, 1), torch.zeros(2, 1))
 
 
-def test_latex_has_red_words_and_as_many_cells_as_columns():
+def test_latex_has_red_cells_and_as_many_cells_as_columns():
     task, _, blocks = blocks_of()
     task.categories = task.categories | {"size": ("l_&%", "s{}")}
     blocks = object_blocks(task, _watched(task), 0, [0, 1])

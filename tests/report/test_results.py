@@ -1,15 +1,15 @@
-"""RESULTS.md is what the files say, and `--check` notices when it is not."""
+"""RESULTS.md is what the files say, and `--check` fails if it is not."""
 
 import json
 
 import pytest
 
-from setpredict.cli import run
+from setpredict.cli.main import run
 from setpredict.report.results import data_used, lay_out, reached, time_to
 
 
 def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
-    """A run whose validations had these Chamfer losses, one a minute, the last of them in the test too."""
+    """A run with these Chamfer losses in its validations, one per minute, and the last of them in the test too."""
     return {
         "row": row,
         "seed": seed,
@@ -49,7 +49,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_mean_and_spread_stand_beside_the_papers_numbers():
+def test_mean_and_deviation_are_beside_the_papers_numbers():
     ((_, heads, cells),) = lay_out("mnist", RUNS)
     assert heads == ["model", "chamfer ×1000", "minutes", "steps", "runs"]
     assert cells == [
@@ -66,7 +66,7 @@ def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
     ]
 
 
-def test_one_answer_alone_is_no_figure(place):
+def test_a_single_answer_has_no_figure(place):
     content = {"table": "ablations", "scale": "small", "runs": [entry("base", [0.3])]}
     (place / "results" / "ablations-small.json").write_text(json.dumps(content))
     assert run(["results"]) == run(["results", "--check"]) == 0
@@ -76,13 +76,13 @@ def test_one_answer_alone_is_no_figure(place):
 def test_times_to_a_goal_are_compared():
     assert [reached(e, 0.0003) for e in RUNS] == [None, 1.0, 2.0]
     assert "took 2.0 minutes" in time_to(PLAIN)
-    assert "plain way 9.0, 4.5 times as long, in 1,001 and 1,000 steps" in time_to(PLAIN)
+    assert "plain implementation 9.0, 4.5 times as long, in 1,001 and 1,000 steps" in time_to(PLAIN)
     assert time_to(PLAIN | {"goal": 1e-9}) == ""
 
 
 def test_page_figure_and_check(place, capsys):
     assert run(["results", "--check"]) == 2
-    assert "RESULTS.md is not there" in capsys.readouterr().err
+    assert "RESULTS.md not found" in capsys.readouterr().err
     (place / "results" / "plain-mnist-small.json").write_text(json.dumps(PLAIN))
     (place / "results" / "mnist-small.md").write_text("A remark.")
     assert run(["results"]) == run(["results", "--check"]) == 0
@@ -113,7 +113,7 @@ def test_the_data_is_named():
     assert "from $SETPREDICT_DATA/clevr-renders" in data_used([RUNS[0] | {"config": {"data": renders}}])
 
 
-def test_no_files_no_page(tmp_path, monkeypatch, capsys):
+def test_without_files_there_is_no_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["results"]) == 2
     assert "setpredict reproduce mnist makes one" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tables in a terminal of any width: nothing is cut."""
+"""Tables in a terminal of any width: nothing is cut off."""
 
 import io
 
@@ -21,7 +21,7 @@ def printed(width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [45, 60, 80, 200])
-def test_every_number_and_every_word_is_there(width):
+def test_every_number_and_every_word_is_shown(width):
     text = printed(width)
     assert max(map(len, text.splitlines())) <= width
     for part in (word for texts in (*CELLS, (w for head in HEADS for w in head.split())) for word in texts):

@@ -1,13 +1,23 @@
-"""What two processes do, started by torchrun from the tests: train one step, evaluate, and leave the answers."""
+"""What two processes do, started by torchrun from the tests: train two steps, evaluate, and save the results."""
 
 import sys
 from pathlib import Path
 
 import torch
 
-from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, TrainConfig
+from setpredict.build import make_loss, make_task, model_config
+from setpredict.config import (
+    DataConfig,
+    DecoderConfig,
+    EncoderConfig,
+    Experiment,
+    GradientDescent,
+    Implicit,
+    InputConfig,
+    LossConfig,
+    TrainConfig,
+)
 from setpredict.model import SetPredictor
-from setpredict.presets import DataConfig, Experiment, make_task
 from setpredict.training.devices import make_fabric
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit, share_buffers
@@ -21,10 +31,10 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
         data = DataConfig("scenes", size=64, max_objects=3, train=32, val=10, test=21)
         train.ema = 0.5
     kinds = {
-        "dspn": DecoderConfig(steps=3, hidden=(8, 8)),
+        "dspn": DecoderConfig(solver=GradientDescent(steps=3), hidden=(8, 8)),
         "idspn": DecoderConfig(
-            steps=3, step_size=1.0, loss="squared", momentum=0.9, nesterov=True, clip_norm=10.0, mask="free",
-            initial="random", backprop_steps=1, implicit=True,
+            solver=GradientDescent(steps=3, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10.0),
+            gradient=Implicit(), loss="squared", mask="free", initial="random",
         ),
         "mlp": DecoderConfig("mlp", hidden=(8, 8)),
         "image": DecoderConfig("mlp", hidden=(8, 8)),
@@ -39,14 +49,17 @@ def main(out: Path, decoder: str, batch_size: int) -> None:
     fabric.launch()
     torch.manual_seed(0)
     task = make_task(e.data)
-    state = TrainState.fresh(fabric, SetPredictor.from_config(e.model(task)), e.train)
-    fit(fabric, state, task, e.train, e.loss)
+    loss = make_loss(e.loss, task)
+    state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(e, task)), e.train)
+    fit(fabric, state, task, e.train, loss)
     share_buffers(fabric, state)
-    moments = [state.optimizer.state[p]["exp_avg"] for p in state.model.parameters()]
-    seen = evaluate(fabric, state.model, task, e.loss, "test", batch_size=4)
-    weights = [p.detach() for p in state.model.parameters()]
-    buffers = [b for model in (state.model, state.average) if model is not None for b in model.buffers()]
-    found = {"weights": weights, "buffers": buffers, "moments": moments, "metrics": seen.metrics}
+    models = {"model": state.model, "average": state.average}
+    found = {
+        "weights": {n: p.detach() for n, p in state.model.named_parameters()},
+        "moments": {n: state.optimizer.state[p]["exp_avg"] for n, p in state.model.named_parameters()},
+        "buffers": {f"{k}.{n}": b for k, m in models.items() if m is not None for n, b in m.named_buffers()},
+        "metrics": evaluate(fabric, state.model, task, loss, "test", batch_size=4).metrics,
+    }
     torch.save(found, out / f"{fabric.global_rank}.pt")
 
 

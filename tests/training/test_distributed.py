@@ -1,4 +1,4 @@
-"""Two processes on one machine: the same weights, the gradients and the evaluation of one process."""
+"""Two processes on one machine give the weights, gradients and evaluation of one process."""
 
 import contextlib
 import os
@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from distributed_check import main
 
-from setpredict.training.log import read_log
+from setpredict.core.log_file import read_log
+from setpredict.runs.folder import RunFolder
+from tests.training.comparing import assert_close, differences
+from tests.training.distributed_check import main
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def children(parent: int) -> list[int]:
-    """The processes that this one started, from Linux's own table."""
+    """The child processes of a process, from Linux's /proc."""
     found = []
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):  # it ended meanwhile
@@ -42,12 +44,10 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
     main(one, decoder, 8)
     first, second, alone = (torch.load(p, weights_only=True) for p in (two / "0.pt", two / "1.pt", one / "0.pt"))
-    assert all(map(torch.equal, first["weights"], second["weights"]))
-    for a, b in zip(first["moments"], alone["moments"]):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-8)
+    assert differences(first["weights"], second["weights"]) == []
+    assert_close(first["moments"], alone["moments"], rtol=1e-5, atol=1e-8)
     assert first["metrics"] == second["metrics"]
-    for name, value in alone["metrics"].items():
-        assert first["metrics"][name] == pytest.approx(value, rel=1e-4)  # weights differ in their last bits
+    assert first["metrics"] == pytest.approx(alone["metrics"], rel=1e-4)  # weights differ in their last bits
 
 
 def test_two_processes_validate_the_same_model(tmp_path):
@@ -55,7 +55,7 @@ def test_two_processes_validate_the_same_model(tmp_path):
     subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert len(first["buffers"]) > 10
-    assert all(map(torch.equal, first["buffers"], second["buffers"]))
+    assert differences(first["buffers"], second["buffers"]) == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the ranks in Linux's /proc")
@@ -63,12 +63,13 @@ def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
     small = ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]
     often = ["--save-every", "1", "--log-every", "1", "--val-every", "100000", "--max-steps", "1000000"]
     command = [*TORCHRUN, "-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run"]
+    run = RunFolder(tmp_path / "run")
     job = subprocess.Popen(
         [*command, *small, *often], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
         end = time.monotonic() + 120
-        while len(read_log(tmp_path / "run" / "log.csv")) < 4:
+        while len(read_log(run.log_path)) < 4:
             assert time.monotonic() < end
             assert job.poll() is None, job.stdout.read()  # pyright: ignore
             time.sleep(0.2)
@@ -77,18 +78,21 @@ def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
         assert job.returncode != 0
     finally:
         job.kill()
-    assert torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["step"] >= 1
+    assert torch.load(run.checkpoint_path, weights_only=True)["step"] >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["torchrun", "devices"])
-def test_a_whole_run_on_two_processes_ends_with_its_evaluation(launcher, tmp_path):
+def test_a_complete_run_on_two_processes_ends_with_its_evaluation(launcher, tmp_path):
     words = ["-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run", "--no-pictures"]
     words += ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]
     words += ["--max-steps", "4", "--val-every", "2", "--data.val", "9", "--data.test", "21"]
     command = [*TORCHRUN, *words] if launcher == "torchrun" else [sys.executable, *words, "--devices", "2"]
     done = subprocess.run(command, timeout=240, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert '"samples": 21' in (tmp_path / "run" / "evaluation-test.json").read_text()
-    assert (tmp_path / "run" / "report.html").is_file()
+    run = RunFolder(tmp_path / "run")
+    rows = run.read_evaluation("test")
+    assert rows is not None
+    assert [row["samples"] for row in rows] == [21]
+    assert run.report_path.is_file()
     assert done.stdout.count("Run:") == 1

@@ -1,6 +1,7 @@
 """Validation measures what training minimizes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,12 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from setpredict.config import ConfigError, InputConfig, LossConfig, ModelConfig
+from setpredict.build import make_loss, make_metrics, make_task
+from setpredict.config import DataConfig, DecoderConfig, GradientDescent, InputConfig, LossConfig, ModelConfig
+from setpredict.core.errors import NotFinite, UserError
 from setpredict.model import SetPredictor
-from setpredict.presets import DataConfig, make_task
-from setpredict.sets import NotFinite, Sets
-from setpredict.training.evaluation import evaluate, make_meters
-from setpredict.training.set_loss import make_set_loss
+from setpredict.sets import Sets
+from setpredict.training.evaluation import evaluate
 
 
 @pytest.fixture
@@ -25,43 +26,70 @@ def animals(tmp_path: Path):
     return make_task(DataConfig("folder", str(tmp_path)))
 
 
+def points_model(**decoder) -> SetPredictor:
+    torch.manual_seed(0)
+    config = ModelConfig(4, 2, latent=8, input=InputConfig("set", 2), decoder=DecoderConfig(**decoder))
+    return SetPredictor.from_config(config)
+
+
 @pytest.mark.parametrize(
-    "loss",
+    "config",
     [
         LossConfig("hungarian", cross_entropy=True),
         LossConfig("chamfer", cross_entropy=True),
         LossConfig("hungarian", masks="filter", mask_weight=7.0),
     ],
+    ids=lambda config: f"{config.set}-{config.masks}",
 )
-def test_the_distance_is_the_loss(animals, loss):
+def test_the_distance_is_the_loss(animals, config):
     target = animals.train.batch(np.arange(6), 0).target
     torch.manual_seed(0)
     predicted = Sets(torch.rand(6, animals.max_size, animals.features), torch.rand(6, animals.max_size))
-    meter = make_meters(animals, loss)[loss.set]
-    meter.update(predicted, target, torch.arange(6))
-    assert float(meter.compute()) == pytest.approx(float(make_set_loss(loss, animals)(predicted, target).mean()))
+    loss = make_loss(config, animals)
+    metric = make_metrics(animals, loss)[loss.name]
+    metric.update(predicted, target, torch.arange(6))
+    assert float(metric.compute()) == pytest.approx(float(loss.set_loss(predicted, target).mean()))
 
 
-def test_weights_below_zero_are_refused(animals):
-    with pytest.raises(ConfigError, match=r"loss.repr_weight must be 0 or more, got -1"):
-        make_set_loss(LossConfig(repr_weight=-1.0), animals)
+def test_negative_weights_raise(animals):
+    with pytest.raises(UserError, match=r"loss.repr_weight must be 0 or more, got -1"):
+        make_loss(LossConfig(repr_weight=-1.0), animals)
 
 
-def test_what_one_process_meets_is_raised_in_all(monkeypatch):
+def test_cross_entropy_needs_categories():
+    with pytest.raises(UserError, match=r"loss.cross_entropy .*multisets"):
+        make_loss(LossConfig(cross_entropy=True), make_task(DataConfig("multisets", train=8, val=8, test=8)))
+
+
+def test_a_problem_of_one_process_is_raised_in_all(monkeypatch):
     task = make_task(DataConfig("multisets", points=4, test=4))
-    model = SetPredictor.from_config(ModelConfig(max_size=4, features=2, latent=8, input=InputConfig("set", 2)))
+    model, loss = points_model(), make_loss(LossConfig("hungarian"), task)
     fabric = Fabric(accelerator="cpu", devices=1)
     asked = []
     monkeypatch.setattr("setpredict.training.devices.any_rank", lambda fabric, flag: asked.append(flag) or True)
     with pytest.raises(NotFinite, match="another process met a value that is not finite"):
-        evaluate(fabric, model, task, LossConfig("hungarian"))
+        evaluate(fabric, model, task, loss)
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
     with pytest.raises(NotFinite, match="the vector to decode of sample 0 is nan"):
-        evaluate(fabric, model, task, LossConfig("hungarian"))
+        evaluate(fabric, model, task, loss)
     assert asked == [False, True]
 
 
-def test_cross_entropy_needs_categories():
-    with pytest.raises(ConfigError, match=r"loss.cross_entropy is for categories, and the elements of multisets"):
-        make_set_loss(LossConfig(cross_entropy=True), make_task(DataConfig("multisets", train=8, val=8, test=8)))
+def test_steps_are_those_used_and_none_for_one_shot_decoders():
+    task = make_task(DataConfig("multisets", points=4, test=4))
+    fabric, loss = Fabric(accelerator="cpu", devices=1), make_loss(LossConfig("hungarian"), task)
+    iterative, one_shot = points_model(solver=GradientDescent(steps=3)), points_model(kind="mlp")
+    assert evaluate(fabric, iterative, task, loss).steps == 3
+    assert evaluate(fabric, iterative, task, loss, steps=0).steps == 0
+    assert evaluate(fabric, one_shot, task, loss, steps=7).steps is None
+
+
+def test_steps_taken_are_measured_where_samples_may_stop_early():
+    task = make_task(DataConfig("multisets", points=4, test=6))
+    fabric, loss = Fabric(accelerator="cpu", devices=1), make_loss(LossConfig("hungarian"), task)
+    solver = GradientDescent(steps=3)
+    always, never = (points_model(solver=replace(solver, stop_below=b)) for b in (1e9, 1e-30))
+    assert "steps_taken" not in evaluate(fabric, points_model(solver=solver), task, loss).metrics
+    assert evaluate(fabric, never, task, loss, batch_size=4).metrics["steps_taken"] == 3
+    assert evaluate(fabric, always, task, loss, batch_size=4).metrics["steps_taken"] < 3

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes: a file is replaced completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`; what was written there takes its place at the end, or vanishes on an error.
+    """A temporary path in the folder of `path` that replaces `path` on success and is deleted on an error.
 
-    A crash, a full disk or a kill leaves the old file as it was.
+    A crash, a full disk or a kill leaves the old file unchanged.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic(Path(folder) / "a.txt") as temporary:
@@ -37,6 +37,6 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a text file atomically."""
+    """Write a text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

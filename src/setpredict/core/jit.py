@@ -1,7 +1,7 @@
-"""How this package compiles its loops: serial, without the interpreter's lock, kept on disk.
+"""The numba decorator of this package: compile serially, release the GIL, cache on disk.
 
-Run kernels in threads of our own; numba's parallel loops can deadlock after a fork. Put `@no_type_check` under
-`@kernel`, so that the shape checks of the tests leave the function alone.
+Run kernels in our own threads (`core.threads`): numba's parallel loops can deadlock after a fork. Put
+`@no_type_check` below `@kernel`, so that the shape checks of the tests skip the function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluation mode for a while."""
+"""Temporary evaluation mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode within; afterwards every layer is in the mode that it was in, frozen ones too."""
+    """Evaluation mode inside the block; afterwards every layer is back in its own mode, frozen ones included."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Where data sets and caches live, and who may build them."""
+"""Where data sets and caches are stored, and locks for building cached files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from pathlib import Path
 
 
 def data_folder() -> Path:
-    """`$SETPREDICT_DATA`, or a folder beside the caches."""
+    """`$SETPREDICT_DATA`, or the folder `data` in the cache folder."""
     folder = os.environ.get("SETPREDICT_DATA")
     return Path(folder).expanduser() if folder else cache_folder() / "data"
 
 
 def cache_folder() -> Path:
-    """`$SETPREDICT_CACHE`, or the user's cache folder. Data folders are never written to: they may be read-only."""
+    """`$SETPREDICT_CACHE`, or `setpredict` in the user's cache folder.
+
+    Caches are never written to data folders, which may be read-only.
+    """
     folder = os.environ.get("SETPREDICT_CACHE")
     if folder:
         return Path(folder).expanduser()
@@ -24,10 +27,10 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def only_one_builder(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`: another process that wants to build it waits, and then finds it there.
+def build_lock(path: Path) -> Iterator[None]:
+    """Hold the lock for building `path`; other processes that want to build it wait.
 
-    What a killed builder left behind is removed. The lock belongs to the process, so it never outlives it.
+    Temporary files of a killed builder are removed. The operating system releases the lock when the process ends.
     """
     from filelock import FileLock
 
@@ -39,12 +42,12 @@ def only_one_builder(path: Path) -> Iterator[None]:
 
 
 def fingerprint(files: Iterable[Path], *settings: object) -> str:
-    """A short name for these files as they now are (path, size, time of change) under these settings.
+    """A short hash of these files (path, size, modification time) and settings.
 
-    However a folder is spelled (relative, absolute, through a link), the name is the same.
+    Relative, absolute and linked spellings of the same folder give the same hash.
     """
     digest = hashlib.sha256(repr(settings).encode())
-    folders: dict[Path, Path] = {}  # resolved once, not for each of 70,000 images
+    folders: dict[Path, Path] = {}  # each folder is resolved once, not once per image
     for file in files:
         folder = file.parent
         if folder not in folders:

@@ -1,4 +1,4 @@
-"""A progress bar with the time left, for anything that takes longer than a few seconds."""
+"""Progress bars with the remaining time, for anything that takes longer than a few seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.progress import (
 
 @contextmanager
 def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with how much more is done; the bar goes to stderr and is silent in a pipe."""
+    """Show a bar on stderr, if that is a terminal. Yields a function that advances the bar by a number of items."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with Progress(
@@ -30,7 +30,7 @@ def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
 
 
 def track(items: Sequence[Any], what: str, every: int = 256) -> Iterator[Any]:
-    """The items, with a bar that moves as they are taken."""
+    """Iterate over the items with a bar that is updated every `every` items."""
     with progress(what, len(items)) as advance:
         for i, item in enumerate(items):
             yield item

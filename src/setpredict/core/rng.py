@@ -1,8 +1,8 @@
 """Counter-based random numbers: an item's numbers are a function of its key alone.
 
-Not of its batch, its worker or what was drawn before. A `numpy.random.SeedSequence` per item does this too, but costs
-10 µs per item; here splitmix64's 64-bit mixing function is evaluated on the grid (item, counter) instead. The
-functions marked `@kernel` are for use inside other numba kernels.
+They do not depend on its batch, its worker or earlier draws. A `numpy.random.SeedSequence` per item has the same
+property but takes 10 µs per item; here the 64-bit mixing function of splitmix64 is evaluated on the grid (item,
+counter) instead. The functions marked `@kernel` are for use inside other numba kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @lru_cache(maxsize=256)
 def key(*parts: int | str) -> int:
-    """A 64-bit key of some numbers and names, well mixed.
+    """A well-mixed 64-bit key from numbers (0 or more) and names.
 
     >>> key(0, "train", 1) == key(0, "train", 1), key(0, "train", 1) == key(0, "val", 1)
     (True, False)
@@ -30,7 +30,7 @@ def key(*parts: int | str) -> int:
 
 
 def item_keys(key: int, indices: np.ndarray) -> np.ndarray:
-    """One 64-bit key per item, (B,) uint64, from the key of all of them and the item's index."""
+    """One 64-bit key per item, (B,) uint64, from a common key and the item's index (B,)."""
     keys = np.empty(len(indices), np.uint64)
     run: Any = _item_keys
     run(np.uint64(key), np.asarray(indices, np.int64), keys)
@@ -60,7 +60,7 @@ def normal(keys: np.ndarray, count: int) -> np.ndarray:
 @kernel
 @no_type_check
 def mix(x):
-    """A bijection of 64-bit integers that scatters neighbors."""
+    """splitmix64's finalizer: a bijection of 64-bit integers that maps neighbors far apart."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -69,7 +69,7 @@ def mix(x):
 @kernel
 @no_type_check
 def start(key, index):
-    """The first state of an item's generator; add GOLDEN before each `mix`."""
+    """The initial state of an item's generator; add GOLDEN before each `mix`."""
     return mix(np.uint64(key) + np.uint64(index + 1) * GOLDEN)
 
 

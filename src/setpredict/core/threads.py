@@ -1,8 +1,8 @@
-"""Our own threads on a CPU: for kernels that release the GIL, and for torch work that is best done apart.
+"""Our own thread pool on the CPU, for kernels that release the GIL and for torch work in independent parts.
 
-numba's parallel loops can abort or deadlock after a fork and under server threads; serial kernels in threads of our own
-cannot. Torch's operations in these threads have one thread each: where a batch can be split, that spares the meeting of
-all threads after every operation, and each core works in its own cache. Both follow `torch.set_num_threads`.
+numba's parallel loops can abort or deadlock after a fork and under server threads; serial kernels in our own threads
+cannot. Torch operations in these threads use one thread each: where a batch can be split, this avoids synchronizing all
+threads after every operation, and each core works in its own cache. Both follow `torch.set_num_threads`.
 """
 
 from __future__ import annotations
@@ -16,103 +16,105 @@ import torch
 
 _pool: ThreadPoolExecutor | None = None
 _size = 0
-_making = threading.Lock()
-_inside = threading.local()
-_SPLITS = "parallel backend: OpenMP" in torch.__config__.parallel_info()  # others count threads for the whole process
+_pool_lock = threading.Lock()
+_local = threading.local()
+# With OpenMP every thread has its own number of torch threads; other backends set it for the process.
+_PER_THREAD = "parallel backend: OpenMP" in torch.__config__.parallel_info()
 
 
-def parallel_for(count: int, work: Callable[[int, int, int], object], least: int = 1) -> None:
-    """Call work(start, stop, worker) on parts of range(count), side by side, the last part in the calling thread.
+def parallel_for(count: int, work: Callable[[int, int, int], object], min_items: int = 1) -> None:
+    """Call work(start, stop, worker) on contiguous parts of range(count) in parallel.
 
-    There are as many workers as torch has threads, or fewer where a part would have less than `least` items. Every part
-    is done when this returns; an error in one is raised here. For kernels: torch's own operations go into `apart`.
+    There are as many workers as torch has threads, or fewer where a part would have less than `min_items` items; the
+    calling thread does the last part. Every part is done when this returns, and an error in any of them is raised
+    here. For kernels: torch operations belong in `parallel_map`.
 
     >>> seen = [0] * 10
     >>> def mark(start, stop, worker): seen[start:stop] = range(start, stop)
     >>> parallel_for(10, mark); seen
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    total = min(workers(count), count // max(least, 1))
+    total = min(workers(count), count // max(min_items, 1))
     if total <= 1:
         work(0, count, 0)
         return
     edges = [count * i // total for i in range(total + 1)]
     pool = _threads(total)
-    waiting = [pool.submit(work, edges[i], edges[i + 1], i) for i in range(total - 1)]
+    futures = [pool.submit(work, edges[i], edges[i + 1], i) for i in range(total - 1)]
     try:
         work(edges[-2], edges[-1], total - 1)
     finally:
-        _wait(waiting)
-    for future in waiting:
+        _wait(futures)
+    for future in futures:
         future.result()
 
 
 def parallel_map(count: int, work: Callable[[int, int], object]) -> None:
-    """Call work(item, worker) for all of range(count), in threads in which torch has one thread and no gradients.
+    """Call work(item, worker) for every item of range(count), in threads where torch has one thread and no gradients.
 
-    A worker has one item at a time. With one item, or where torch has one thread, the calling thread does it all.
+    A worker has one item at a time. With one item, or where torch has one thread, the calling thread does all of them.
 
     >>> seen = []
     >>> parallel_map(3, lambda item, worker: seen.append(item)); sorted(seen)
     [0, 1, 2]
     """
-    total = workers(count) if _SPLITS else 1
+    total = workers(count) if _PER_THREAD else 1
     if total <= 1:
         for item in range(count):
             work(item, 0)
         return
     inference = torch.is_inference_mode_enabled()
 
-    def several(worker: int) -> None:
-        with torch.inference_mode(inference), torch.no_grad():  # both belong to a thread
+    def run_items(worker: int) -> None:
+        with torch.inference_mode(inference), torch.no_grad():  # both modes are per thread
             for item in range(worker, count, total):
                 work(item, worker)
 
     pool = _threads(total)
-    waiting = [pool.submit(several, worker) for worker in range(total)]
-    _wait(waiting)
-    for future in waiting:
+    futures = [pool.submit(run_items, worker) for worker in range(total)]
+    _wait(futures)
+    for future in futures:
         future.result()
 
 
 def workers(count: int) -> int:
-    """How many workers there are for that many items; a worker gives its work to nobody else."""
-    if getattr(_inside, "worker", False):
+    """The number of workers for `count` items; within a worker it is 1, since workers do not nest."""
+    if getattr(_local, "is_worker", False):
         return 1
     return max(1, min(torch.get_num_threads(), count))
 
 
-def _wait(waiting: list[Future]) -> None:
-    for future in waiting:
-        future.exception()  # all must be done before what they write to may go
+def _wait(futures: list[Future]) -> None:
+    for future in futures:
+        future.exception()  # all must be done before the arrays that they write to may be freed
 
 
 def _threads(count: int) -> ThreadPoolExecutor:
-    """A pool of at least so many threads, all of them started."""
+    """A pool of at least `count` threads, all of them started."""
     global _pool, _size
-    with _making:
+    with _pool_lock:
         if _pool is None or _size < count:
             own, size = torch.get_num_threads(), max(count, os.cpu_count() or 1)
-            met = threading.Barrier(size + 1)
-            pool = ThreadPoolExecutor(size, "setpredict", initializer=_begin)
+            started = threading.Barrier(size + 1)
+            pool = ThreadPoolExecutor(size, "setpredict", initializer=_start_worker)
             for _ in range(size):
-                pool.submit(met.wait)
-            met.wait()
-            torch.set_num_threads(own)  # threads that others start take the number that was set last
+                pool.submit(started.wait)
+            started.wait()
+            torch.set_num_threads(own)  # threads started elsewhere take the number that was set last
             _pool, _size = pool, size
         return _pool
 
 
-def _begin() -> None:
-    _inside.worker = True
-    torch.get_num_threads()  # the thread takes the process's number now, not after the next line
+def _start_worker() -> None:
+    _local.is_worker = True
+    torch.get_num_threads()  # makes the thread take the process's number now, not after the next line
     torch.set_num_threads(1)
 
 
-def _forget() -> None:
-    global _pool, _size, _making
-    _pool, _size, _making = None, 0, threading.Lock()
+def _forget_pool() -> None:
+    global _pool, _size, _pool_lock
+    _pool, _size, _pool_lock = None, 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)  # threads do not survive a fork; the child makes its own
+    os.register_at_fork(after_in_child=_forget_pool)  # threads do not survive a fork; the child starts its own

@@ -1,13 +1,15 @@
-"""Data sets as tasks: every one gives the same object, so training and evaluation never special-case.
+"""Data sets as tasks: every source returns the same kind of object, a `SetTask`.
 
-A data set lives in a module with a function of the same name: `from setpredict.data.sources.mnist import mnist`.
-`load` finds it by name. Nothing heavy is imported before it is asked for.
+Each source is a module in `sources` with a function of the same name, such as `setpredict.data.sources.mnist.mnist`;
+`load` finds it by name. Heavy imports are deferred until they are needed.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from setpredict.core.errors import UserError
 
 if TYPE_CHECKING:
     from setpredict.data.task import Batch, SetTask
@@ -18,17 +20,19 @@ NAMES = ("multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco")
 
 
 def load(name: str, **options: Any) -> SetTask:
-    """The data set called `name`, made with its function's options.
+    """The data set `name`, made by calling its source with these options.
 
     >>> load("polygons", train=100).name
     'polygons'
     >>> load("poligons")
     Traceback (most recent call last):
-    ValueError: no data set is called 'poligons'; there are multisets, polygons, mnist, ...
+    setpredict.core.errors.UserError: unknown data set 'poligons'; expected one of multisets, polygons, mnist, ...
     """
     if name not in NAMES:
-        raise ValueError(f"no data set is called {name!r}; there are {', '.join(NAMES)}")
-    return getattr(import_module(f"{__name__}.{name}"), name)(**options)
+        raise UserError(f"unknown data set {name!r}; expected one of {', '.join(NAMES)}")
+    if options.get("seed", 0) < 0:
+        raise UserError(f"the seed of a data set must be at least 0, got {options['seed']}")
+    return getattr(import_module(f"{__name__}.sources.{name}"), name)(**options)
 
 
 def __getattr__(name: str) -> Any:

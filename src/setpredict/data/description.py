@@ -1,45 +1,49 @@
-"""What a data set's inputs and elements mean, kept beside a run so that predictions have names without the data."""
+"""The description of a data set (everything except its samples) as JSON, saved with a run: predictions get names and
+units without the data.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from setpredict.config import ConfigError
+from setpredict.core.errors import UserError
+from setpredict.data.io.json_text import read_json
 from setpredict.data.task import SPLITS, Batch, SetTask
 
 
 @dataclass(frozen=True)
 class NoData:
-    """A split that is not there."""
+    """An empty split in place of one that is not loaded."""
 
     def __len__(self) -> int:
         return 0
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        raise ValueError("the data of this run is not loaded, only its description")
+        raise ValueError("this task is only a description: its samples are not loaded")
 
 
-def to_card(task: SetTask) -> dict[str, Any]:
-    """All of a data set but its samples, as plain values."""
+def to_description(task: SetTask) -> dict[str, Any]:
+    """All fields of a task except its splits, as values for JSON."""
     return {f.name: getattr(task, f.name) for f in fields(task) if f.name not in SPLITS}
 
 
-def read_card(path: Path) -> SetTask:
-    """A data set without samples, from what `to_card` saved."""
+def read_description(path: Path) -> SetTask:
+    """A task without samples, from a JSON file with what `to_description` returned."""
+    if not path.is_file():
+        raise UserError(f"{path} not found: the description of a run's data set is expected there")
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise UserError(f"{path} does not describe a data set: expected an object, got {type(values).__name__}")
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for name, value in values.items():  # JSON has no tuples
             if isinstance(value, list):
                 values[name] = tuple(value)
             elif isinstance(value, dict):
                 values[name] = {k: tuple(v) for k, v in value.items()}
         return SetTask(**values, train=NoData(), val=NoData(), test=NoData())
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there: is {path.parent} a run?") from None
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as e:
-        raise ConfigError(f"{path} does not describe a data set: {e}") from e
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path} does not describe a data set: {error}") from error

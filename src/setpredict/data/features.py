@@ -1,6 +1,6 @@
-"""Elements as people write them (numbers and category names) and as models want them (numbers from 0 to 1).
+"""Convert elements of numbers and category names to features for a model.
 
-Numbers are brought to their range in the training data; categories become one-hot groups whose names are kept.
+Numbers are scaled to [0, 1] by their range in the training data; categories become named one-hot groups.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setpredict.core.errors import UserError
 from setpredict.data.io.jsonl import Element, Records
 from setpredict.data.ragged import RaggedArray
 
 
 @dataclass(frozen=True)
 class Features:
-    """How each column of an element becomes features."""
+    """How the columns of an element are converted to features."""
 
     names: tuple[str, ...]
-    """Of the columns."""
+    """Of each column."""
     values: tuple[tuple[str, ...] | None, ...]
-    """Of each column its category names, or None for a number."""
+    """The category names of each column, or None for a number."""
     offset: tuple[float, ...]
     scale: tuple[float, ...]
-    """Of each column: number = feature * scale + offset."""
+    """For each column: number = feature * scale + offset."""
 
     @classmethod
     def fit(
@@ -32,20 +33,20 @@ class Features:
         records: Records,
         names: Sequence[str] | None = None,
         extent: Sequence[float] | None = None,
-        alike: Sequence[tuple[int, int]] = (),
+        same_range: Sequence[tuple[int, int]] = (),
     ) -> Features:
-        """Ranges and categories of the training data.
+        """Determine the ranges and categories of the training data.
 
-        `extent` gives the first columns the ranges from 0 to its values instead: places in an image stay such.
-        Columns that are `alike` share one range.
+        The first columns get the ranges from 0 to the values in `extent` instead: positions in an image become
+        fractions of it. Each pair of columns in `same_range` shares one range.
         """
         columns = records.columns
         if columns is None:
-            raise ValueError(f"{records.path}: every set is empty, so an element's features cannot be seen")
+            raise UserError(f"{records.path}: every set is empty, so the features of an element are unknown")
         if names is not None and len(names) != len(columns):
-            raise ValueError(f"{len(names)} features are named ({', '.join(names)}), but elements have {len(columns)}")
+            raise UserError(f"expected names for {len(columns)} features, got {len(names)} ({', '.join(names)})")
         if names is not None and len(set(names)) < len(names):
-            raise ValueError(f"features must have different names, got {', '.join(names)}")
+            raise UserError(f"features must have different names, got {', '.join(names)}")
         elements = [e for s in records.sets for e in s]
         values, low, high = [], np.zeros(len(columns)), np.ones(len(columns))
         for j, is_category in enumerate(columns):
@@ -53,7 +54,7 @@ class Features:
             if not is_category:
                 numbers = np.array([e[j] for e in elements], np.float64)
                 low[j], high[j] = numbers.min(), numbers.max()
-        for pair in map(list, alike):
+        for pair in map(list, same_range):
             low[pair], high[pair] = low[pair].min(), high[pair].max()
         if extent is not None:
             low[: len(extent)], high[: len(extent)] = 0, extent
@@ -63,7 +64,7 @@ class Features:
 
     @property
     def width(self) -> int:
-        """D."""
+        """D, the number of features."""
         return sum(1 if v is None else len(v) for v in self.values)
 
     @property
@@ -79,12 +80,12 @@ class Features:
         return tuple(n for name, v, _ in self._layout() for n in ([name] if v is None else [f"{name} {c}" for c in v]))
 
     def per_feature(self, per_column: Sequence[float], other: float) -> tuple[float, ...]:
-        """One value a feature from one a column; `other` in one-hot groups."""
+        """One value per feature from one value per column; `other` in one-hot groups."""
         pairs = zip(per_column, self.values)
         return tuple(x for number, v in pairs for x in ([number] if v is None else [other] * len(v)))
 
     def encode(self, records: Records) -> RaggedArray:
-        """All sets of a file as numbers."""
+        """All sets of a file as features."""
         index = [None if v is None else {c: i for i, c in enumerate(v)} for v in self.values]
         sets = []
         for line, elements in zip(records.lines, records.sets):
@@ -103,8 +104,8 @@ class Features:
                 at += 1
                 continue
             if value not in known:
-                raise records.fail(
-                    line, f"{self.names[j]} {value!r} is not among the training data's: {', '.join(known)}"
+                raise records.error(
+                    line, f"{self.names[j]} {value!r} is not in the training data, which has {', '.join(known)}"
                 )
             row[at + known[value]] = 1
             at += len(known)

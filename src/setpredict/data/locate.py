@@ -1,10 +1,13 @@
-"""Any data set by where it lies: what is in a folder says which it is."""
+"""Open any data set by its path: the content of the folder tells which kind it is."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from setpredict.core.errors import UserError
+from setpredict.data import load
 
 if TYPE_CHECKING:
     from setpredict.data.task import SetTask
@@ -18,20 +21,19 @@ def open_path(
     target: Literal["state", "box"] = "state",
     boxes: Literal["paper", "exact"] = "paper",
 ) -> SetTask:
-    """The task at a path: a folder with train.jsonl, a CLEVR folder (genuine or generated), a folder with MNIST's
-    files, a COCO annotation file or a folder that holds them in annotations/.
+    """The task at a path: a folder with train.jsonl, a CLEVR folder (original or generated), a folder with MNIST's
+    files, a COCO annotation file, or a folder with such files in annotations/.
 
-    `size` is the side of images, `seed` chooses what is set aside, `target` and `boxes` are CLEVR's.
+    `size` is the side length of images in pixels, `seed` selects the validation samples, and `target` and `boxes` are
+    options of `clevr`.
     """
-    from setpredict.data import load
-
     path = Path(path).expanduser()
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
+        raise UserError(f"{path} does not exist")
     if path.is_file():
         if path.suffix == ".json":
             return load("coco", folder=path, size=size, seed=seed)
-        raise ValueError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
+        raise UserError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
     if (path / "train.jsonl").exists():
         return load("folder", folder=path, size=size, seed=seed)
     if (path / "scenes" / "CLEVR_train_scenes.json").exists():
@@ -40,7 +42,7 @@ def open_path(
         return load("mnist", folder=path, seed=seed)
     if any((path / "annotations").glob("*train*.json")):
         return load("coco", folder=path, size=size, seed=seed)
-    raise ValueError(
-        f"{path} holds no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
+    raise UserError(
+        f"{path} contains no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
         "train-images-idx3-ubyte or annotations/*train*.json"
     )

@@ -1,4 +1,4 @@
-"""RaggedArray: many sets of different sizes as one array of elements and where each set begins."""
+"""RaggedArray: many sets of different sizes as one array of elements and the offsets of the sets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from setpredict.sets import Sets
 
 @dataclass(frozen=True, eq=False)
 class RaggedArray:
-    """The elements of set s are the rows offsets[s] to offsets[s + 1] of `values`.
+    """S sets; the elements of set s are the rows offsets[s] to offsets[s + 1] - 1 of `values`.
 
-    >>> rows = RaggedArray.of([np.ones((2, 3)), np.zeros((0, 3))], features=3)
-    >>> rows.sizes.tolist(), rows.padded(np.array([1, 0]), 4)
+    >>> sets = RaggedArray.of([np.ones((2, 3)), np.zeros((0, 3))], features=3)
+    >>> sets.sizes.tolist(), sets.padded(np.array([1, 0]), 4)
     ([2, 0], Sets(2 sets of up to 4 elements with 3 features, sizes 0 to 2))
     """
 
@@ -39,7 +39,7 @@ class RaggedArray:
         return np.diff(self.offsets)
 
     def padded(self, chosen: np.ndarray, N: int) -> Sets:
-        """Some of the sets, padded with zeros to N."""
+        """The sets with these indices, padded with zeros to N elements."""
         begin = self.offsets[chosen]
         mask = np.arange(N) < (self.offsets[chosen + 1] - begin)[:, None]  # (B, N)
         elements = np.zeros((len(chosen), N, self.values.shape[1]), np.float32)

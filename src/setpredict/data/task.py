@@ -1,4 +1,4 @@
-"""SetTask: a data set with its splits, what it looks like, and loaders that repeat themselves exactly."""
+"""SetTask: a data set with its splits, a description of its inputs and elements, and reproducible loaders."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from setpredict.core.errors import UserError
 from setpredict.data.loader import Loader
 from setpredict.sets import Sets
 
@@ -20,7 +21,7 @@ SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 
 @dataclass(eq=False)
 class Batch:
-    """B samples: what goes in, the set that should come out, and each sample's position in its split."""
+    """B samples: inputs, target sets, and each sample's index in its split."""
 
     input: Tensor | Sets
     target: Sets
@@ -35,7 +36,7 @@ class Batch:
 
 @runtime_checkable
 class Split(Protocol):
-    """Map-style: `batch` is pure, the randomness of an item comes from (seed, split, epoch, index)."""
+    """A map-style split. `batch` is pure: the randomness of an item is a function of (seed, split, epoch, index)."""
 
     def __len__(self) -> int: ...
 
@@ -44,14 +45,14 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Subset:
-    """The first samples of a split."""
+    """The first `count` samples of a split."""
 
     split: Split
     count: int
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= len(self.split):
-            raise ValueError(f"a part of this split has 0 to {len(self.split)} samples, got {self.count}")
+            raise UserError(f"a subset of this split must have 0 to {len(self.split)} samples, got {self.count}")
 
     def __len__(self) -> int:
         return self.count
@@ -60,56 +61,69 @@ class Subset:
         return self.split.batch(indices, epoch)
 
 
+@dataclass(frozen=True)
+class Fields:
+    """One element as named values."""
+
+    numbers: dict[str, float]
+    """In the user's units, by feature name."""
+    categories: dict[str, str]
+    """The most likely category by group, in the order in which they are read: "large yellow metal cube"."""
+
+
 @dataclass(eq=False)
 class SetTask:
-    """A data set of (input, set) pairs: train on `train`, choose models on `val`, report on `test`."""
+    """A data set of (input, set) pairs: train on `train`, select models on `val`, report on `test`."""
 
     name: str
     input_kind: Literal["set", "vector", "image"]
     input_size: int
-    """Features of an input element (set), length (vector) or side in pixels (image)."""
+    """Number of features of an input element (set), length (vector) or side length in pixels (image)."""
     max_size: int
-    """N."""
+    """N, the capacity of padded sets."""
     features: int
-    """D."""
+    """D, the number of features of an element."""
     variable: bool
     """Whether sets differ in size."""
     kind: Literal["points", "polygons", "boxes", "states", "vectors"]
-    """What to plot, and which metric applies."""
+    """Determines the plots and the metrics."""
     train: Split
     val: Split
     test: Split
     feature_names: tuple[str, ...] = ()
     groups: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """One-hot groups: name → (first feature, behind the last)."""
+    """One-hot groups: name → (first feature, last feature + 1)."""
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The names of each group's categories, in the order of their features."""
+    """The category names of each group, in the order of their features."""
     spoken: tuple[str, ...] = ()
-    """The order of the groups in words ("large yellow metal cube"); default: as in `groups`."""
+    """The order of the groups in text ("large yellow metal cube"); default: as in `groups`."""
     offset: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
-    """Features in the user's units are `elements * scale + offset` (None: the elements as they are)."""
+    """Features in the user's units are `elements * scale + offset` (None: unchanged)."""
     input_offset: tuple[float, ...] | None = None
     input_scale: tuple[float, ...] | None = None
-    """Batches hold `(input - input_offset) / input_scale` of the user's vectors or set elements (None: as they are)."""
+    """Batches contain `(input - input_offset) / input_scale` of the user's vectors or elements (None: unchanged)."""
     max_input_size: int = 0
-    """Sets as inputs: the most elements they have (0: N, as the output)."""
+    """Sets as inputs: their capacity (0: N, like the output)."""
     input_variable: bool | None = None
-    """Sets as inputs: whether they differ in size (None: as the output)."""
+    """Sets as inputs: whether they differ in size (None: like the output)."""
     auto_encodes: bool = False
-    """Sets as inputs: whether each is its own target. Only then may one encoder serve both ends."""
+    """Sets as inputs: whether each is its own target. Only then can input and output share one encoder."""
 
     def __post_init__(self) -> None:
         if not self.feature_names:
             self.feature_names = tuple(f"x{i}" for i in range(self.features))
         if len(self.feature_names) != self.features:
-            raise ValueError(f"feature_names must name {self.features} features, got {len(self.feature_names)}")
+            raise ValueError(f"feature_names must have {self.features} names, got {len(self.feature_names)}")
         for name, (first, end) in self.groups.items():
             if not 0 <= first < end <= self.features or len(self.categories.get(name, ())) != end - first:
                 raise ValueError(
-                    f"group {name!r} spans features {first} to {end} of {self.features} and has "
+                    f"group {name!r} has features {first} to {end} of {self.features} and "
                     f"{len(self.categories.get(name, ()))} category names"
                 )
+        numbers = [self.feature_names[i] for i in self.numbers]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"numbers must have different feature names, got {', '.join(numbers)}")
         for name, value in (("offset", self.offset), ("scale", self.scale)):
             if value is not None and len(value) != self.features:
                 raise ValueError(f"{name} must have {self.features} values, got {len(value)}")
@@ -119,13 +133,13 @@ class SetTask:
 
     def split(self, name: str) -> Split:
         if name not in SPLITS:
-            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
+            raise UserError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
         return getattr(self, name)
 
     def limited(self, **counts: int) -> SetTask:
-        """The same data set with only the first so many samples of some splits: limited(train=1000, test=100).
+        """The same data set with only the first samples of some splits: `limited(train=1000, test=100)`.
 
-        0 leaves an empty split, of length 0.
+        0 gives an empty split.
         """
         return replace(self, **{name: Subset(self.split(name), count) for name, count in counts.items()})
 
@@ -142,12 +156,11 @@ class SetTask:
         rank: int = 0,
         world_size: int = 1,
     ) -> Loader:
-        """Batches of one epoch over a split, the same ones for the same arguments, whatever `workers` is.
+        """The batches of one epoch over a split: the same for the same arguments, independent of `workers`.
 
-        `batch_size` counts the samples of one rank. `start` skips that many batches without loading them, so
-        training resumes with the very batches it would have had. Training batches are all full and equally many
-        on each rank (what is left over differs from epoch to epoch); in val and test every sample comes exactly
-        once.
+        `batch_size` is per rank. `start` skips that many batches without loading them, so that training resumes with
+        exactly the batches that it would have had. Training batches are all full, with the same number on each rank
+        (the remaining samples differ between epochs); in val and test every sample occurs exactly once.
         """
         train = split == "train"
         return Loader(
@@ -164,7 +177,7 @@ class SetTask:
         )
 
     def denormalize(self, elements: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """Predicted or target elements in the user's units."""
+        """Convert predicted or target elements to the user's units."""
         if self.scale is not None:
             elements = elements * torch.tensor(self.scale, dtype=elements.dtype, device=elements.device)
         if self.offset is not None:
@@ -172,7 +185,7 @@ class SetTask:
         return elements
 
     def normalize_input(self, input: Tensor | Sets) -> Tensor | Sets:
-        """A user's own input (vectors (B, V) or sets) as the model knows inputs from batches; images stay."""
+        """Convert inputs in the user's units (vectors (B, V) or sets) to those of batches; images are unchanged."""
         if self.input_scale is None or self.input_offset is None:
             return input
         if isinstance(input, Sets):
@@ -186,17 +199,24 @@ class SetTask:
 
     @property
     def numbers(self) -> list[int]:
-        """The features that are no part of a one-hot group."""
+        """The indices of the features outside of one-hot groups."""
         inside = {i for first, end in self.groups.values() for i in range(first, end)}
         return [i for i in range(self.features) if i not in inside]
 
-    def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
-        """One element in words: its numbers in the user's units, and the likeliest category of each group."""
+    def fields(self, element: Float[Tensor, " D"] | Sequence[float]) -> Fields:
+        """One element as named values: numbers in the user's units, and the most likely category of each group."""
         values = self.denormalize(torch.as_tensor(element)).tolist()
-        numbers = ", ".join(f"{values[i]:.2f}" for i in self.numbers)
-        order = self.spoken or tuple(self.groups)
-        words = [self.categories[g][int(np.argmax(values[slice(*self.groups[g])]))] for g in order]
-        return " ".join([f"({numbers})", *words])
+        groups = {name: values[slice(*self.groups[name])] for name in self.spoken or self.groups}
+        return Fields(
+            numbers={self.feature_names[i]: values[i] for i in self.numbers},
+            categories={name: self.categories[name][int(np.argmax(scores))] for name, scores in groups.items()},
+        )
+
+    def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
+        """One element as text, such as "(-2.33, -2.41, 0.73) large yellow metal cube"."""
+        fields = self.fields(element)
+        numbers = ", ".join(f"{value:.2f}" for value in fields.numbers.values())
+        return " ".join([f"({numbers})", *fields.categories.values()])
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(self.split(s))} {s}" for s in SPLITS)

@@ -1,20 +1,28 @@
-"""A vector to a set: DSPN, and the list-valued baselines."""
+"""A code to a set: DSPN, and the list-valued baselines."""
 
+from setpredict.decoders.dspn import DSPN
+from setpredict.decoders.initial import PredictedSet, RandomSet, SharedSet, initial_set
 from setpredict.decoders.inner.descent import Descent, descend
 from setpredict.decoders.inner.diagnosis import Diagnosis, diagnose, suggest_step_size
-from setpredict.decoders.dspn import DSPN
+from setpredict.decoders.inner.objective import Objective, representation_loss
 from setpredict.decoders.lstm import LSTMDecoder
 from setpredict.decoders.mlp import MLPDecoder
-from setpredict.decoders.inner.objective import representation_loss
+from setpredict.decoders.protocol import Decoder
 
 __all__ = [
     "DSPN",
+    "Decoder",
     "Descent",
     "Diagnosis",
     "LSTMDecoder",
     "MLPDecoder",
+    "Objective",
+    "PredictedSet",
+    "RandomSet",
+    "SharedSet",
     "descend",
     "diagnose",
+    "initial_set",
     "representation_loss",
     "suggest_step_size",
 ]

@@ -1,18 +1,57 @@
-"""Where the inner loop starts: the initial set Y0, learned, fixed, random a sample, or predicted from z."""
+"""Where the inner loop starts: the initial set Y0, learned, fixed, random per sample, or predicted from z."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from setpredict.core import rng
+from setpredict.core.errors import UserError
 from setpredict.encoders import MLP
 
 Initial = Literal["learned", "fixed", "random", "predicted"]
+MaskKind = Literal["clamp", "sigmoid", "free", "none"]
+"""clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
+none: sets of fixed size."""
+MASK_START: dict[str, float | None] = {"clamp": 0.5, "sigmoid": 0.0, "free": 0.5, "none": None}
+"""Where masks start, in the tensor that the inner loop changes."""
+
+
+def initial_set(
+    kind: Initial,
+    max_size: int,
+    features: int,
+    mask: MaskKind,
+    *,
+    latent: int | None = None,
+    scale: float = 0.1,
+    hidden: Sequence[int] = (256, 256),
+    mask_bias: float = 0.0,
+) -> nn.Module:
+    """The initial set of that name, whose masks start where `mask` has them.
+
+    A random one has standard deviation `scale`. A predicted one needs the length of z, `latent`; `hidden` are its
+    layers, and masks start around `mask_bias` if that is not 0.
+    """
+    if mask not in MASK_START:
+        raise UserError(f"mask must be one of {', '.join(MASK_START)}, got {mask!r}")
+    start = MASK_START[mask]
+    match kind:
+        case "learned" | "fixed":
+            return SharedSet(max_size, features, start, learned=kind == "learned")
+        case "random":
+            return RandomSet(max_size, features, start, draw_mask=mask == "free", scale=scale)
+        case "predicted":
+            if latent is None:
+                raise ValueError("initial='predicted' needs the length of z: pass latent=L")
+            start = mask_bias if mask_bias and start is not None else start
+            return PredictedSet(latent, max_size, features, start, hidden)
+    raise UserError(f"initial must be learned, fixed, random or predicted, got {kind!r}")
 
 
 class SharedSet(nn.Module):
@@ -33,78 +72,73 @@ class SharedSet(nn.Module):
 
 
 class RandomSet(nn.Module):
-    """scale · N(0, 1), drawn for each sample by its key alone, so that no sample sees who shares its batch (iDSPN).
+    """scale · N(0, 1), drawn per sample from its key alone, so that no sample depends on its batch (iDSPN).
 
-    Without keys, training draws fresh ones and evaluation uses the same set for all. A mask of its own value can be
-    given; otherwise it is drawn like every feature.
+    Without keys, training draws fresh ones, and evaluation uses one stored set for all samples. Masks start at `mask`,
+    or are drawn like every feature with `draw_mask`.
     """
 
-    def __init__(self, size: int, features: int, mask: float | None, drawn_mask: bool, scale: float, seed: int):
+    evaluation: Tensor
+
+    def __init__(
+        self, size: int, features: int, mask: float | None, draw_mask: bool = False, scale: float = 0.1, seed: int = 0
+    ):
         super().__init__()
-        self.shape = (size, features + drawn_mask)
-        self.mask, self.scale, self.seed = mask, scale, seed
+        self.shape = (size, features + draw_mask)
+        self.mask, self.scale = None if draw_mask else mask, scale
+        only = torch.from_numpy(rng.item_keys(rng.key(seed, "initial set"), np.zeros(1)).astype(np.int64))
+        self.register_buffer("evaluation", self._draw(only)[0].float())
 
     def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         if keys is None and self.training:
-            keys = torch.randint(2**62, (len(z),), device=z.device)
-        elif keys is None:
-            keys = torch.zeros(len(z), dtype=torch.long, device=z.device)
-        values = self.scale * keyed_normal(keys, self.shape, self.seed).to(z)
+            keys = torch.randint(2**62, (len(z),))
+        values = self.evaluation.repeat(len(z), 1, 1) if keys is None else self._draw(keys)
+        values = values.to(z)
         if self.mask is None:
             return values
         return torch.cat([values, torch.full_like(values[..., :1], self.mask)], dim=-1)
 
+    def _draw(self, keys: Int[Tensor, " B"]) -> Tensor:
+        """Drawn in float64 on the CPU: not every device has float64, and all must get the same numbers."""
+        N, C = self.shape
+        return self.scale * torch.from_numpy(rng.normal(keys.cpu().numpy().astype(np.uint64), N * C)).view(-1, N, C)
+
+    def version_1(self) -> Float[Tensor, "N C"]:
+        """The set that version 0.1 used in evaluation, which its weights did not hold."""
+        N, C = self.shape
+        with np.errstate(over="ignore"):
+            bits = np.arange(2 * N * C, dtype=np.uint64) * np.uint64(0x1E3779B97F4A7C15)
+            for shift, factor in ((30, 0x3F58476D1CE4E5B9), (27, 0x14D049BB133111EB)):
+                bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+            uniform = torch.from_numpy(((bits ^ (bits >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53)
+        u, v = uniform.chunk(2)
+        normal = (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * torch.pi * v)
+        return self.scale * normal.view(N, C).to(self.evaluation)
+
 
 class PredictedSet(nn.Module):
-    """An MLP's guess from z, which the inner loop then refines (section 6 of the paper); masks start around `mask`."""
+    """Predicted from z by an MLP, for the inner loop to refine (section 6 of the paper); masks start around `mask`."""
 
     def __init__(self, latent: int, size: int, features: int, mask: float | None, hidden: Sequence[int]):
         super().__init__()
         self.size, self.mask = size, mask
-        self.guess = MLP(latent, hidden, size * (features + (mask is not None)))
+        self.network = MLP(latent, hidden, size * (features + (mask is not None)))
 
     def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        values = self.guess(z).unflatten(1, (self.size, -1))
+        values = self.network(z).unflatten(1, (self.size, -1))
         if self.mask is None:
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)
 
     @torch.no_grad()
     def begin_with(self, values: Float[Tensor, "N C"]) -> None:
-        """Guess this set for every z, until training says more."""
-        last = self.guess[-1]
+        """Predict this set for every z until training changes it."""
+        last = self.network[-1]
         assert isinstance(last, nn.Linear)
         if len(values) != self.size or values.numel() != last.out_features:
-            raise ValueError(f"the guess has {last.out_features} numbers, the initial set {values.numel()}")
+            raise ValueError(f"the predicted set has {last.out_features} numbers, the given one {values.numel()}")
         values = values.clone()
         if self.mask is not None:
             values[:, -1] -= self.mask
         last.weight.zero_()
         last.bias.copy_(values.flatten())
-
-
-def keyed_normal(keys: Int[Tensor, " B"], shape: tuple[int, ...], seed: int = 0) -> Tensor:
-    """Normal numbers (B, *shape) that are a function of (seed, key, place) alone, float64 on the CPU.
-
-    Two uniform numbers a place from a 64-bit mixing function, then Box and Muller's transform. Not every device has
-    float64, and the same numbers must come out for each.
-
-    >>> a = keyed_normal(torch.tensor([7, 8]), (3,))
-    >>> bool((a[1] == keyed_normal(torch.tensor([8]), (3,))[0]).all())
-    True
-    """
-    keys, count = keys.cpu(), math.prod(shape)
-    places = torch.arange(2 * count)
-    offset = (seed * 0x632BE59BD9B4E019 + 2**63) % 2**64 - 2**63  # as 64-bit integers wrap around
-    bits = _mix(_mix(keys + offset)[:, None] + places * 0x1E3779B97F4A7C15)
-    uniform = ((bits >> 11) & (2**53 - 1)).double() * 2.0**-53  # [0, 1)
-    u, v = uniform.view(len(keys), 2, count).unbind(1)
-    normal = (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * torch.pi * v)
-    return normal.view(len(keys), *shape)
-
-
-def _mix(x: Tensor) -> Tensor:
-    """A bijection of 64-bit integers that scatters neighbors (products wrap around; shifts are logical)."""
-    for shift, factor in ((30, 0x3F58476D1CE4E5B9), (27, 0x14D049BB133111EB)):
-        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
-    return x ^ ((x >> 31) & ((1 << 33) - 1))

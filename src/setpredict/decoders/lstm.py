@@ -6,17 +6,22 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from setpredict.decoders.mlp import one_shot
+from setpredict.encoders import Code, as_code
 from setpredict.encoders.mlp import xavier
-from setpredict.sets import Prediction
+from setpredict.sets import Prediction, Sets
 
 
 class LSTMDecoder(nn.Module):
-    """z is mapped to the first cell state; N steps on zero inputs give N elements with a mask each.
+    """z is mapped to the first cell state; N steps on zero inputs give N elements with one mask each.
+
+    `hidden` is the width; the other arguments are those of `MLPDecoder`.
 
     >>> import torch
     >>> LSTMDecoder(latent=64, max_size=10, features=18)(torch.zeros(4, 64))
     Prediction(4 sets of 10 elements with 18 features after 0 steps)
     """
+
+    steps, needs, set_encoder = 0, "vector", None
 
     def __init__(
         self,
@@ -28,13 +33,19 @@ class LSTMDecoder(nn.Module):
         mask_bias: float = 0.0,
     ):
         super().__init__()
-        self.max_size, self.features, self.variable, self.mask_bias = max_size, features, variable, mask_bias
+        self.max_size, self.variable, self.mask_bias = max_size, variable, mask_bias
         self.cell = nn.Linear(latent, hidden)
         self.lstm = nn.LSTM(1, hidden, batch_first=True)
         self.output = nn.Linear(hidden, features + variable)
         self.apply(xavier)
 
-    def forward(self, z: Float[Tensor, "B L"]) -> Prediction:
+    def forward(
+        self, code: Code | Float[Tensor, "B L"], *, steps: int | None = None, keys: Tensor | None = None
+    ) -> Prediction:
+        z = as_code(code).vector
         cell = self.cell(z)[None]
         hidden, _ = self.lstm(z.new_zeros(len(z), self.max_size, 1), (cell * 0, cell))
         return one_shot(self.output(hidden), self.variable, self.mask_bias)
+
+    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
+        return None

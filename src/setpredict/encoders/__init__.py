@@ -1,20 +1,25 @@
-"""Anything to a vector: set encoders, which DSPN turns into decoders, and input encoders."""
+"""Anything to a code: set encoders, which DSPN turns into decoders, and input encoders."""
 
+from setpredict.encoders.code import Code, as_code
 from setpredict.encoders.deep_sets import DeepSetEncoder
 from setpredict.encoders.fspool import FSPool
+from setpredict.encoders.images.resnet import ResNetEncoder
 from setpredict.encoders.mlp import MLP
 from setpredict.encoders.pooling import MaxPool, MeanPool, SumPool, make_pool
 from setpredict.encoders.relation import RelationEncoder
-from setpredict.encoders.images.resnet import ResNetEncoder
+from setpredict.encoders.set_encoder import SetEncoder
 
 __all__ = [
     "MLP",
+    "Code",
     "DeepSetEncoder",
     "FSPool",
     "MaxPool",
     "MeanPool",
     "RelationEncoder",
     "ResNetEncoder",
+    "SetEncoder",
     "SumPool",
+    "as_code",
     "make_pool",
 ]

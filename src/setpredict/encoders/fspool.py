@@ -6,14 +6,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from setpredict.core.errors import UserError
+
 
 class FSPool(nn.Module):
     """Sort every feature on its own over the set, then take a weighted sum over the ranks.
 
     out[b, c] = Σ_r w_c(r) · sorted(x[b, :, c])[r]. The weight is either piecewise linear in r/(n−1) with `pieces`
-    pieces (any set size; weights N(0, 1)), or one free number a rank for up to `size` ranks (iDSPN; weights
-    N(0, 1/size)). With a hard mask, only the elements present are sorted and n is their number; the pool of the
-    empty set is 0.
+    pieces (any set size; initialized from N(0, 1)), or one free number per rank for up to `size` ranks (iDSPN;
+    initialized from N(0, 1/size)). With a hard mask, only the elements present are sorted and n is their number; the
+    pool of the empty set is 0.
 
     >>> pool = FSPool(channels=3)
     >>> x = torch.randn(2, 5, 3)
@@ -24,7 +26,7 @@ class FSPool(nn.Module):
     def __init__(self, channels: int, pieces: int = 20, size: int | None = None, descending: bool = True):
         super().__init__()
         if size is None and pieces < 1:
-            raise ValueError(f"FSPool needs at least one piece, got pieces={pieces}")
+            raise UserError(f"FSPool needs at least one piece, got pieces={pieces}")
         self.pieces, self.size, self.descending = pieces, size, descending
         knots = pieces + 1 if size is None else size
         scale = 1.0 if size is None else size**-0.5
@@ -43,7 +45,7 @@ class FSPool(nn.Module):
         return (ordered * weights).sum(dim=1)
 
     def rank_weights(self, n: int) -> Float[Tensor, "n C"]:
-        """The weight of every rank in a set of n elements."""
+        """The weight per rank in a set of n elements."""
         if self.size is None:
             return self._piecewise(self._ranks(n), torch.tensor(n, device=self.weight.device))
         if n > self.size:
@@ -55,9 +57,9 @@ class FSPool(nn.Module):
 
     def _piecewise(self, ranks: Tensor, n: Tensor) -> Tensor:
         """Hat functions around the knots, evaluated at rank/(n−1): linear interpolation as one matrix product."""
-        place = ranks / (n[..., None] - 1).clamp(min=1) * self.pieces  # (..., N)
+        position = ranks / (n[..., None] - 1).clamp(min=1) * self.pieces  # (..., N)
         knots = self._ranks(self.pieces + 1)
-        hats = (1 - (place.clamp(max=self.pieces)[..., None] - knots).abs()).clamp(min=0)  # (..., N, knots)
+        hats = (1 - (position.clamp(max=self.pieces)[..., None] - knots).abs()).clamp(min=0)  # (..., N, knots)
         return hats @ self.weight.T
 
     def extra_repr(self) -> str:

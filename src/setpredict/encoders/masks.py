@@ -1,4 +1,4 @@
-"""What a set encoder does with the mask of its set."""
+"""How the mask of a set enters a set encoder."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from setpredict.core.errors import UserError
 from setpredict.sets import Mask
 
 MaskRole = Literal["feature", "weight", "filter", "none"]
 """feature: one more input of every element (the paper). weight: multiplies every element's features before pooling.
-filter: a hard mask; what is absent takes no part. none: sets of fixed size, no mask."""
+filter: a hard mask; absent elements are left out. none: sets of fixed size, no mask."""
 
 
 def mask_inputs(role: MaskRole) -> int:
     """How many inputs the mask adds to an element."""
     if role not in ("feature", "weight", "filter", "none"):
-        raise ValueError(f"mask must be 'feature', 'weight', 'filter' or 'none', got {role!r}")
+        raise UserError(f"mask must be 'feature', 'weight', 'filter' or 'none', got {role!r}")
     return int(role == "feature")
 
 
-def enter(
+def split_mask(
     elements: Float[Tensor, "B N D"], mask: Mask | None, role: MaskRole
 ) -> tuple[Float[Tensor, "B N C"], Float[Tensor, "B N"] | None, Bool[Tensor, "B N"] | None]:
-    """The inputs of the element network, a soft weight for its outputs and a hard mask for the pooling."""
+    """The inputs of the network per element, a soft weight for its outputs, and a hard mask for the pooling."""
     B, N, _ = elements.shape
     if role == "none":
-        if mask is not None and not (mask.dtype == torch.bool and bool(mask.all())):
-            raise ValueError("this set encoder has mask='none' (sets of fixed size), but was given a mask")
+        if mask is not None and mask.dtype != torch.bool:
+            raise TypeError("this set encoder has mask='none' (sets of fixed size), but was given a soft mask")
+        if mask is not None and not bool(mask.all()):
+            least = int(mask.sum(dim=1).min())
+            raise UserError(f"this set encoder takes sets of exactly {N} elements, got one of {least}")
         return elements, None, None
     if mask is None:
         mask = torch.ones(B, N, dtype=torch.bool, device=elements.device)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from setpredict.core.errors import UserError
+
 
 class MLP(nn.Sequential):
     """Linear layers with ReLU between, Xavier-uniform weights and zero biases as in the paper.
@@ -17,7 +19,7 @@ class MLP(nn.Sequential):
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int):
         if any(size < 1 for size in hidden):
-            raise ValueError(f"hidden layers need at least 1 unit, got {' '.join(map(str, hidden))}")
+            raise UserError(f"hidden layers need at least 1 unit, got {' '.join(map(str, hidden))}")
         layers: list[nn.Module] = []
         for size in hidden:
             layers += [nn.Linear(inputs, size), nn.ReLU()]

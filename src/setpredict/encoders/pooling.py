@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from setpredict.core.errors import UserError
 from setpredict.encoders.fspool import FSPool
 
 Pooling = Literal["fspool", "fspool-free", "sum", "mean", "max"]
@@ -42,7 +43,7 @@ class MaxPool(nn.Module):
 
 
 def make_pool(kind: Pooling, channels: int, max_size: int, pieces: int = 20) -> nn.Module:
-    """The pooling of that name. `fspool-free` has one free weight a rank and sorts upwards, as iDSPN does."""
+    """The pooling of that name. `fspool-free` has one free weight per rank and sorts ascending, as iDSPN does."""
     match kind:
         case "fspool":
             return FSPool(channels, pieces)
@@ -54,4 +55,4 @@ def make_pool(kind: Pooling, channels: int, max_size: int, pieces: int = 20) -> 
             return MeanPool()
         case "max":
             return MaxPool()
-    raise ValueError(f"pool must be one of fspool, fspool-free, sum, mean, max, got {kind!r}")
+    raise UserError(f"pool must be one of fspool, fspool-free, sum, mean, max, got {kind!r}")

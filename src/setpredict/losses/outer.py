@@ -1,8 +1,9 @@
-"""The outer loss of Algorithm 1, for a prediction of any decoder."""
+"""The outer loss of Algorithm 1, for the predictions of any decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,7 +14,34 @@ from setpredict.losses.hungarian import hungarian_loss
 from setpredict.sets import Prediction, Sets
 
 SetLoss = Callable[[Sets, Sets], Tensor]
-NAMED: dict[str, SetLoss] = {"chamfer": chamfer_loss, "hungarian": hungarian_loss}
+"""A function of predicted and target sets that gives one loss per set (B,)."""
+SET_LOSSES: dict[str, SetLoss] = {"chamfer": chamfer_loss, "hungarian": hungarian_loss}
+
+
+@dataclass(frozen=True)
+class OuterLoss:
+    """`outer_loss` with its options, built once per run and passed on.
+
+    >>> prediction = Prediction(torch.zeros(1, 1, 2, 1), torch.ones(1, 1, 2))
+    >>> loss = OuterLoss(chamfer_loss, "chamfer", steps="last")
+    >>> loss(prediction, Sets.from_list([[[0.0], [1.0]]]))["loss"]  # half of 0.5 from target to prediction, 2 features
+    tensor(0.1250)
+    """
+
+    set_loss: SetLoss
+    name: str
+    """The name of the set loss in logs and tables."""
+    steps: Literal["all", "last"] = "all"
+    """Average over all sets that carry gradients, or take only the last one."""
+    repr_weight: float = 0.1
+    """λ, the weight of the representation loss of the target."""
+
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
+    def __call__(self, prediction: Prediction, target: Sets) -> dict[str, Tensor]:
+        """The loss and its parts by name, as `outer_loss` gives them."""
+        return outer_loss(prediction, target, self.set_loss, steps=self.steps, repr_weight=self.repr_weight)
 
 
 def outer_loss(
@@ -24,20 +52,30 @@ def outer_loss(
     steps: Literal["all", "last"] = "all",
     repr_weight: float = 0.1,
 ) -> dict[str, Tensor]:
-    """mean over t of L_set(Yt, Y) + λ L_repr(Y, z), both averaged over the batch, with its parts by name.
+    """mean over t of L_set(Yt, Y) + λ L_repr(Y, z), both averaged over the batch, and its parts by name.
 
-    `steps="all"` takes every set that carries gradients (Y0 … YT with full backpropagation, the last k with
-    `backprop_steps=k`), `"last"` only YT. The λ term is there where the decoder has a set encoder that is not also
-    the input encoder, and the model was given the target.
+    The λ term exists where the decoder has a set encoder that is not also the input encoder, and the model was given
+    the target.
 
-    Parts: `loss` (differentiate this), `set` (the first term), `set_first` and `set_last` (of the first and last of
-    those sets), and `repr` (before λ), the last three detached.
+    Args:
+        prediction: What a decoder returned.
+        target: The true sets Y.
+        set_loss: L_set, by name or as a function of predicted and target sets.
+        steps: "all" averages over the sets that carry gradients (Y0 … YT with `Unrolled()`, the last k with
+            `LastSteps(k)`), "last" takes only YT.
+        repr_weight: λ.
+
+    Returns:
+        `loss` (differentiate this), `set` (the first term), `set_last` (the set loss of YT) and `repr` (before λ),
+        the last two detached.
+
+    >>> prediction = Prediction(torch.zeros(2, 1, 1, 1), torch.ones(2, 1, 1), target_loss=torch.tensor([2.0]))
+    >>> parts = outer_loss(prediction, Sets.from_list([[[1.0]]]))
+    >>> {name: round(value.item(), 3) for name, value in parts.items()}
+    {'set': 0.25, 'set_last': 0.25, 'loss': 0.45, 'repr': 2.0}
     """
-    if steps not in ("all", "last"):
-        raise ValueError(f"steps must be 'all' or 'last', got {steps!r}")
-    if isinstance(set_loss, str) and set_loss not in NAMED:
-        raise ValueError(f"the set loss must be {', '.join(NAMED)} or a function of two Sets, got {set_loss!r}")
-    loss_of = NAMED[set_loss] if isinstance(set_loss, str) else set_loss
+    _check_steps(steps)
+    loss_of = named_set_loss(set_loss)
     first = prediction.grad_from if steps == "all" else prediction.steps
     elements, mask = prediction.elements[first:], prediction.mask[first:]
     S, B = mask.shape[:2]
@@ -46,10 +84,24 @@ def outer_loss(
             prediction.step(t).check_finite(f"step {t}: predicted set")
     repeated = Sets(target.elements.repeat(S, 1, 1), target.mask.repeat(S, 1))
     each = loss_of(Sets(elements.flatten(0, 1), mask.flatten(0, 1)), repeated).view(S, B).mean(dim=1)  # (S,)
-    parts = {"set": each.mean(), "set_first": each[0].detach(), "set_last": each[-1].detach()}
+    parts = {"set": each.mean(), "set_last": each[-1].detach()}
     parts["loss"] = parts["set"]
     if prediction.target_loss is not None:
         representation = prediction.target_loss.mean()
         parts["repr"] = representation.detach()
         parts["loss"] = parts["set"] + repr_weight * representation
     return parts
+
+
+def named_set_loss(loss: SetLoss | str) -> SetLoss:
+    """The set loss of that name; a function is returned as it is."""
+    if not isinstance(loss, str):
+        return loss
+    if loss not in SET_LOSSES:
+        raise ValueError(f"the set loss must be {', '.join(SET_LOSSES)} or a function of two Sets, got {loss!r}")
+    return SET_LOSSES[loss]
+
+
+def _check_steps(steps: str) -> None:
+    if steps not in ("all", "last"):
+        raise ValueError(f"steps must be 'all' or 'last', got {steps!r}")

@@ -1,4 +1,4 @@
-"""What it costs to take one element for another: the pair costs that matching and losses share."""
+"""Pair costs, shared by matching and losses: how far one element is from another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from setpredict.matching import cost_kernels
 from setpredict.core.threads import parallel_for
+from setpredict.matching import cost_kernels
 
-WORTH = 1 << 17  # differences that a further thread must have to compute, or it costs more than it saves
+MIN_WORK = 1 << 17
+"""Differences of features per thread; with fewer, another thread costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class PairCost:
     """The cost of a pair of elements, averaged over their C features.
 
     Per feature it is h(d) of the difference d: Huber (d²/2 below 1, |d| − 1/2 above; the paper's choice) or squared
-    (d²/2). The features of a named one-hot group are scored together by cross-entropy instead: the prediction's
-    values there are logits, the target's the one-hot class (all zero, as in padding, costs nothing).
+    (d²/2). The features of a named one-hot group are scored together by cross-entropy instead: the
+    prediction holds logits there, the target the one-hot class (all zeros, as in padding, cost nothing).
 
     >>> cost = PairCost()
     >>> cost.paired(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 0.0]]))  # (0.5 + 2.5) / 2
@@ -32,9 +33,9 @@ class PairCost:
 
     kind: Literal["huber", "squared"] = "huber"
     groups: Mapping[str, tuple[int, int]] | None = None
-    """Features [start, stop) of each one-hot group that is scored by cross-entropy."""
+    """Feature ranges [start, stop) of the one-hot groups that are scored by cross-entropy, by name."""
     weights: tuple[float, ...] | None = None
-    """One factor a feature; the mask, where it is a feature, is the last."""
+    """One factor per feature; the mask, where it is a feature, is the last."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("huber", "squared"):
@@ -45,16 +46,16 @@ class PairCost:
                 raise ValueError(f"group {name!r} must be a range [start, stop) of features, got [{start}, {stop})")
             for c in range(start, stop):
                 if c in taken:
-                    raise ValueError(f"groups {taken[c]!r} and {name!r} both claim feature {c}")
+                    raise ValueError(f"groups {taken[c]!r} and {name!r} overlap at feature {c}")
                 taken[c] = name
 
     @property
     def is_plain(self) -> bool:
-        """Huber or squared over all features alike: what the fast kernels know."""
+        """Huber or squared, the same for all features: what the kernels compute."""
         return not self.groups and self.weights is None
 
     def paired(self, a: Float[Tensor, "*P C"], b: Float[Tensor, "*P C"]) -> Float[Tensor, "*P"]:
-        """The cost of a[i] for b[i]."""
+        """The cost of every pair a[i], b[i]."""
         weights, plain = self._weights(a), self._plain_features(a)
         pieces = self._distance(a - b)  # (*P, C)
         if weights is not None:
@@ -68,12 +69,12 @@ class PairCost:
         return total / a.shape[-1]
 
     def matrix(self, a: Float[Tensor, "P N C"], b: Float[Tensor, "P M C"]) -> Float[Tensor, "P N M"]:
-        """The cost of every a[i] for every b[j], accumulated a feature at a time so that (P, N, M, C) never exists.
+        """The cost of every pair a[i], b[j], accumulated feature by feature so that (P, N, M, C) never exists.
 
-        Without gradients, a plain cost on a CPU comes from a kernel.
+        Without gradients, plain costs on a CPU are computed by a kernel.
         """
-        alike = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64) and a.device.type == b.device.type
-        if self.is_plain and alike and a.device.type == "cpu" and not torch.is_grad_enabled():
+        same_type = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64) and a.device.type == b.device.type
+        if self.is_plain and same_type and a.device.type == "cpu" and not torch.is_grad_enabled():
             return self._kernel_matrix(a, b)
         weights = self._weights(a)
         total = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
@@ -90,8 +91,8 @@ class PairCost:
         total = a.new_empty(P, N, M)
         arrays: Any = [t.detach().contiguous().numpy() for t in (a, b)]
         out, run = total.numpy(), cast(Any, cost_kernels.matrix)
-        least = max(1, WORTH // max(N * M * a.shape[2], 1))
-        parallel_for(P, lambda first, last, _: run(*arrays, self.kind == "huber", out, first, last), least)
+        min_items = max(1, MIN_WORK // max(N * M * a.shape[2], 1))
+        parallel_for(P, lambda start, stop, _: run(*arrays, self.kind == "huber", out, start, stop), min_items)
         return total
 
     def _distance(self, d: Tensor) -> Tensor:

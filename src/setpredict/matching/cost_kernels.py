@@ -1,4 +1,4 @@
-"""Plain pair costs on a CPU, for pairs of sets [first, last), without the GIL."""
+"""CPU kernels of plain pair costs, for pairs of sets [start, stop), without the GIL."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from setpredict.core.jit import kernel
 
-@numba.njit(cache=True, nogil=True)
+KEEP_NAN = {"contract", "nsz"}
+"""Floating-point rules that the compiler may relax: fused multiply-adds and the sign of zero; NaN stays NaN."""
+
+
+@kernel
 @no_type_check
-def matrix(a, b, huber, total, first, last):
-    """The cost of every a[i] for every b[j], averaged over the features, in total (P, N, M)."""
+def matrix(a, b, huber, total, start, stop):
+    """Write the cost of every pair a[i], b[j], averaged over the features, to total (P, N, M)."""
     _, N, C = a.shape
     M = b.shape[1]
     features = np.empty((C, M), b.dtype)
-    for p in range(first, last):
+    for p in range(start, stop):
         for j in range(M):
             for c in range(C):
                 features[c, j] = b[p, j, c]
@@ -30,18 +35,18 @@ def matrix(a, b, huber, total, first, last):
             row /= C
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@numba.njit(cache=True, nogil=True, fastmath=KEEP_NAN)
 @no_type_check
 def add_huber(value, others, row):
     """Add h(d) = m (|d| − m/2) with m = min(|d|, 1) to the row."""
     half, one = row.dtype.type(0.5), row.dtype.type(1)
     for j in range(len(row)):
         d = abs(value - others[j])
-        m = one if d > one else d  # a NaN stays one
+        m = one if d > one else d  # a NaN stays NaN
         row[j] += m * (d - half * m)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@numba.njit(cache=True, nogil=True, fastmath=KEEP_NAN)
 @no_type_check
 def add_squared(value, others, row):
     """Add d²/2 to the row."""

@@ -1,8 +1,8 @@
-"""CPU kernels of the nearest-neighbor search, for pairs of sets [first, last), without the GIL.
+"""CPU kernels of the nearest-neighbor search, for pairs of sets [start, stop), without the GIL.
 
-For each element the costs to all of the other set are written to a row that stays in the cache: plain loops over
-contiguous numbers, which the compiler turns into vector instructions (it does not for a search that carries indices
-along, so the least cost is found first and then where it stands). Each direction is a sweep of its own.
+For each element the costs to all elements of the other set are written to a row that stays in the cache: plain loops
+over contiguous numbers, which the compiler vectorizes. It does not vectorize a search that carries indices along, so
+the minimum is found first and its index afterwards. Each direction is a separate search.
 """
 
 from __future__ import annotations
@@ -12,37 +12,39 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from setpredict.core.jit import kernel
 from setpredict.matching.cost_kernels import add_huber, add_squared
 
-FAST = {"contract", "nsz", "nnan"}  # a NaN finds some index, as it does in torch
+NO_NAN = {"contract", "nsz", "nnan"}
+"""As in `cost_kernels`, and values are assumed not to be NaN: with one, some valid index is found, as in torch."""
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
-def nearest(a, b, a_here, b_here, huber, to_b, to_a, first, last):
-    """The index of the cheapest b for every a in to_b (P, N), and of the cheapest a for every b in to_a (P, M).
+def nearest(a, b, a_present, b_present, huber, to_b, to_a, start, stop):
+    """Write the index of the cheapest b for every a to to_b (P, N), and of the cheapest a for every b to to_a (P, M).
 
-    `a_here` (P, N) and `b_here` (P, M) say what is present; they are empty where all is.
+    `a_present` (P, N) and `b_present` (P, M) say what is present; empty arrays mean that all are.
     """
     _, N, C = a.shape
     M = b.shape[1]
     features_a, features_b = np.empty((C, N), a.dtype), np.empty((C, M), b.dtype)
     row_a, row_b = np.empty(N, a.dtype), np.empty(M, b.dtype)
-    for p in range(first, last):
+    for p in range(start, stop):
         for i in range(N):
             for c in range(C):
                 features_a[c, i] = a[p, i, c]
         for j in range(M):
             for c in range(C):
                 features_b[c, j] = b[p, j, c]
-        sweep(a[p], features_b, b_here[p] if len(b_here) else b_here[:0].ravel(), huber, row_b, to_b[p])
-        sweep(b[p], features_a, a_here[p] if len(a_here) else a_here[:0].ravel(), huber, row_a, to_a[p])
+        search(a[p], features_b, b_present[p] if len(b_present) else b_present[:0].ravel(), huber, row_b, to_b[p])
+        search(b[p], features_a, a_present[p] if len(a_present) else a_present[:0].ravel(), huber, row_a, to_a[p])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
-def sweep(elements, others, here, huber, row, found):
-    """For each of `elements` (N, C) the index of the cheapest of `others` (C, M) that is `here` (M,)."""
+def search(elements, others, present, huber, row, index):
+    """For each of `elements` (N, C), write the index of the cheapest of `others` (C, M) that is `present` (M,)."""
     C = len(others)
     for i in range(len(elements)):
         if C == 3 and huber:
@@ -54,13 +56,13 @@ def sweep(elements, others, here, huber, row, found):
                     add_huber(elements[i, c], others[c], row)
                 else:
                     add_squared(elements[i, c], others[c], row)
-        if len(here):
+        if len(present):
             for j in range(len(row)):
-                row[j] = row[j] if here[j] else np.inf
-        found[i] = place(row, least(row))
+                row[j] = row[j] if present[j] else np.inf
+        index[i] = index_of(row, minimum(row))
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@numba.njit(cache=True, nogil=True, fastmath=NO_NAN)
 @no_type_check
 def huber_3(x, y, z, xs, ys, zs, row):
     """Write the sum of h(d) over three features: h(d) = m (|d| − m/2) with m = min(|d|, 1)."""
@@ -71,19 +73,19 @@ def huber_3(x, y, z, xs, ys, zs, row):
         row[j] = m * (d - half * m) + n * (e - half * n) + o * (f - half * o)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@numba.njit(cache=True, nogil=True, fastmath=NO_NAN)
 @no_type_check
-def least(row):
+def minimum(row):
     value = row[0]
     for j in range(1, len(row)):
         value = row[j] if row[j] < value else value
     return value
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
-def place(row, value):
-    """The first index of that value, 0 if it is nowhere."""
+def index_of(row, value):
+    """The first index of the value, 0 if it does not occur."""
     for j in range(len(row)):
         if row[j] == value:
             return j

@@ -1,4 +1,4 @@
-"""Rows of numbers as the state of a metric: kept by each rank, joined over ranks, any number of them on each."""
+"""Rows of numbers as the state of a metric: each rank keeps its own, any number of them; ranks concatenate theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def as_rows(device: torch.device, *columns: Tensor) -> Float[Tensor, "K C"]:
-    """Columns of equal length as rows on a device, in float64 (whole numbers are exact up to 2⁵³).
+    """Columns of equal length as rows on a device, in float64 (integers are exact up to 2⁵³).
 
     >>> as_rows(torch.device("cpu"), torch.tensor([1, 2]), torch.tensor([0.5, 0.25]))
     tensor([[1.0000, 0.5000],
@@ -18,14 +18,14 @@ def as_rows(device: torch.device, *columns: Tensor) -> Float[Tensor, "K C"]:
     return rows.to(device, _dtype(device))
 
 
-def offer_rows(rows: list[Tensor] | Tensor, columns: int, device: torch.device) -> None:
-    """Before ranks exchange rows, give one that has none an empty table of the others' shape and type."""
+def ensure_rows(rows: list[Tensor] | Tensor, columns: int, device: torch.device) -> None:
+    """Before ranks exchange rows, give a rank without any an empty table of the same shape and type as the others."""
     if isinstance(rows, list) and not rows:
         rows.append(torch.zeros(0, columns, dtype=_dtype(device), device=device))
 
 
 def join_rows(rows: list[Tensor] | Tensor, columns: int) -> Float[Tensor, "K C"]:
-    """All rows on the CPU: a list of this rank's batches, or one tensor of all ranks once they are exchanged.
+    """All rows on the CPU, from a list of this rank's batches or, after the exchange, one tensor of all ranks.
 
     >>> join_rows([], columns=2).shape
     torch.Size([0, 2])

@@ -1,4 +1,4 @@
-"""Does a predicted set have as many elements as its target?"""
+"""Whether predicted sets have as many elements as their targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from setpredict.sets import Sets
 
 
 def size_differences(predicted: Sets, target: Sets, threshold: float = 0.5) -> Int[Tensor, " B"]:
-    """|Ŷ| − |Y| of each set, where Ŷ are the elements whose mask exceeds `threshold`.
+    """|Ŷ| − |Y| for each set, where Ŷ are the elements whose mask exceeds `threshold`.
 
     >>> predicted = Sets(torch.zeros(2, 3, 1), torch.tensor([[0.9, 0.8, 0.7], [0.9, 0.1, 0.2]]))
     >>> target = Sets.from_list([[[0.0]], [[0.0]]])
@@ -28,28 +28,8 @@ def size_differences(predicted: Sets, target: Sets, threshold: float = 0.5) -> I
     return sizes - target.sizes.to(sizes.device)
 
 
-def set_size_accuracy(predicted: Sets, target: Sets, threshold: float = 0.5) -> Float[Tensor, ""]:
-    """The fraction of sets whose predicted size at `threshold` is right; NaN without sets.
-
-    >>> predicted = Sets(torch.zeros(2, 3, 1), torch.tensor([[0.9, 0.8, 0.7], [0.9, 0.1, 0.2]]))
-    >>> set_size_accuracy(predicted, Sets.from_list([[[0.0]], [[0.0]]]))
-    tensor(0.5000, dtype=torch.float64)
-    """
-    return (size_differences(predicted, target, threshold).cpu() == 0).double().mean()
-
-
-def set_size_error(predicted: Sets, target: Sets, threshold: float = 0.5) -> Float[Tensor, ""]:
-    """The mean absolute error of the predicted size, mean of ||Ŷ| − |Y||; NaN without sets.
-
-    >>> predicted = Sets(torch.zeros(2, 3, 1), torch.tensor([[0.9, 0.8, 0.7], [0.9, 0.1, 0.2]]))
-    >>> set_size_error(predicted, Sets.from_list([[[0.0]], [[0.0]]]))
-    tensor(1., dtype=torch.float64)
-    """
-    return size_differences(predicted, target, threshold).cpu().abs().double().mean()
-
-
 class SetSizeAccuracy(Metric):
-    """`set_size_accuracy` and `set_size_error` over all batches and ranks.
+    """The fraction of sets of the right size, and the mean absolute error of the size, over all batches and ranks.
 
     >>> metric = SetSizeAccuracy()
     >>> metric.update(Sets(torch.zeros(1, 3, 1), torch.tensor([[0.9, 0.8, 0.7]])), Sets.from_list([[[0.0]]]))
@@ -60,24 +40,24 @@ class SetSizeAccuracy(Metric):
     full_state_update = False
     is_differentiable = False
 
-    right: Tensor
-    off: Tensor
+    correct: Tensor
+    error: Tensor
     sets: Tensor
 
     def __init__(self, threshold: float = 0.5, **kwargs) -> None:
         super().__init__(**kwargs)
         self.threshold = threshold
-        for name in ("right", "off", "sets"):  # whole numbers: their sums are exact in any order
+        for name in ("correct", "error", "sets"):  # integers: their sums are exact in any order
             self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
-        """Count a batch of sets; their numbers `index` play no part."""
+        """Count a batch of sets; `index` is ignored."""
         difference = size_differences(predicted, target, self.threshold).to(self.device)
-        self.right += (difference == 0).sum()
-        self.off += difference.abs().sum()
+        self.correct += (difference == 0).sum()
+        self.error += difference.abs().sum()
         self.sets += len(difference)
 
     def compute(self) -> dict[str, Float[Tensor, ""]]:
-        """The fraction of right sizes as `accuracy`, the mean absolute difference as `error`; NaN without sets."""
-        right, off, sets = (x.cpu().double() for x in (self.right, self.off, self.sets))
-        return {"accuracy": right / sets, "error": off / sets}
+        """The fraction of correct sizes as `accuracy`, the mean absolute difference as `error`; NaN without sets."""
+        correct, error, sets = (x.cpu().double() for x in (self.correct, self.error, self.sets))
+        return {"accuracy": correct / sets, "error": error / sets}

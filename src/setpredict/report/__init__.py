@@ -1,1 +1,1 @@
-"""What a person looks at: figures, tables and the report of a run."""
+"""What people look at: figures, tables, and the report of a run."""

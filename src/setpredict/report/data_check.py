@@ -1,4 +1,4 @@
-"""Look at a data set before training on it: counts, set sizes, ranges, and a sheet of examples."""
+"""A summary of a data set before training on it: counts, set sizes, ranges, and a sheet of examples."""
 
 from __future__ import annotations
 
@@ -6,27 +6,46 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from rich.console import Console
+import numpy as np
+import torch
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-    from setpredict.data.task import SetTask
+from setpredict.data.locate import open_path
+from setpredict.data.task import SPLITS, SetTask
+from setpredict.report.figures.contact_sheet import contact_sheet
+from setpredict.sets import Sets
+
+BINS = 16
+"""The largest number of rows in the histogram of set sizes."""
+BAR_WIDTH = 40
+"""The length of the histogram's longest bar in characters."""
+
+
+@runtime_checkable
+class SetSource(Protocol):
+    """A split that returns its sets without loading its inputs."""
+
+    def sets(self, indices: np.ndarray) -> Sets: ...
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What `check` found."""
+    """What `check` finds in a data set."""
 
     what: str
-    """The task in a line."""
+    """The task in one line."""
     counts: dict[str, int]
+    """Per split: the number of sets."""
     sizes: dict[str, dict[int, int]]
-    """For each split: set size → how many sets."""
+    """Per split: the number of sets of each size."""
     ranges: dict[str, tuple[float, float]]
-    """Smallest and largest value of each number in the training sets, in the user's units."""
+    """Smallest and largest value of each numeric feature in the training sets, in the user's units."""
     categories: dict[str, dict[str, int]]
-    """For each group: category → how many elements of the training sets."""
+    """Per group: the number of elements of each category in the training sets."""
     sheet: Path
     """A PNG of examples."""
 
@@ -34,13 +53,13 @@ class Summary:
 def check(
     path: str | os.PathLike, *, out: str | os.PathLike = "data-check.png", console: Console | None = None
 ) -> Summary:
-    """Read all of a data set, print a summary, and write a sheet of examples to `out`.
+    """Read a complete data set, print a summary, and write a sheet of examples.
 
-    `path` is whatever `open_path` can open.
+    Args:
+        path: Anything that `open_path` can open.
+        out: The file of the sheet, a PNG.
+        console: Where the summary is printed (None: standard output).
     """
-    from setpredict.report.figures.contact_sheet import contact_sheet
-    from setpredict.data.locate import open_path
-
     task = open_path(path)
     summary = summarize(task, contact_sheet(task, Path(out)))
     print_summary(summary, console)
@@ -48,20 +67,17 @@ def check(
 
 
 def summarize(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
-    """Count and measure all sets of a task."""
-    import numpy as np
-    import torch
-
+    """Count all sets of a task and find the ranges of their features."""
     sizes: dict[str, Counter[int]] = {}
     low = torch.full((task.features,), torch.inf)
     high = -low
     counts = torch.zeros(task.features, dtype=torch.int64)
-    for name in ("train", "val", "test"):
-        split: Any = task.split(name)
+    for name in SPLITS:
+        split = task.split(name)
         sizes[name] = Counter()
         for begin in range(0, len(split), batch):
             indices = np.arange(begin, min(begin + batch, len(split)))
-            sets = split.sets(indices) if hasattr(split, "sets") else split.batch(indices, 0).target
+            sets = split.sets(indices) if isinstance(split, SetSource) else split.batch(indices, 0).target
             sizes[name].update(sets.sizes.tolist())
             elements = sets.elements[sets.mask]
             if name == "train" and len(elements):
@@ -82,23 +98,15 @@ def summarize(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
     )
 
 
-BINS = 16
-BAR = 40
-
-
 def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """The summary as tables."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Print the summary as tables."""
     console = console or Console()
     console.print(summary.what, highlight=False, markup=False)
     table = Table("set size", *summary.counts, "training sets", title="Sets")
     rows = size_bins(summary.sizes)
     most = max((row[1][0] for row in rows), default=0)
     for label, row in rows:
-        table.add_row(label, *(str(n) for n in row), "█" * round(BAR * row[0] / max(most, 1)))
+        table.add_row(label, *(str(n) for n in row), "█" * round(BAR_WIDTH * row[0] / max(most, 1)))
     table.add_section()
     table.add_row("all", *(str(n) for n in summary.counts.values()), "")
     console.print(table)
@@ -115,7 +123,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 
 
 def size_bins(sizes: dict[str, dict[int, int]]) -> list[tuple[str, list[int]]]:
-    """The histogram's rows: a label (a size or a range of sizes), and the count in each split.
+    """The rows of the histogram: a label (a size or a range of sizes), and one count per split.
 
     >>> size_bins({"train": {1: 5, 3: 2}, "val": {2: 1}})
     [('1', [5, 0]), ('2', [0, 1]), ('3', [2, 0])]

@@ -1,4 +1,4 @@
-"""The parts of a page that needs nothing but itself: figures as data, tables, sections, one style."""
+"""The parts of a self-contained HTML page: figures as data URLs, tables, sections, one style sheet."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; }
 
 
 def page(title: str, body: Sequence[str]) -> str:
-    """A whole document."""
+    """A complete document."""
     return (
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n<link rel='icon' href='data:,'>\n"
@@ -47,36 +47,38 @@ def page(title: str, body: Sequence[str]) -> str:
     )
 
 
-def figure(drawn: Figure, words: str) -> str:
-    """A figure inside the page; `words` say what is to be seen, also to those who cannot see it."""
+def figure(drawn: Figure, caption: str) -> str:
+    """A figure as a PNG inside the page; the caption is also its alternative text."""
     FigureCanvasAgg(drawn)
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
     data = base64.b64encode(buffer.getvalue()).decode()
     return (
-        f"<figure><img alt='{escape(words, quote=True)}' src='data:image/png;base64,{data}'>"
-        f"<figcaption>{escape(words)}</figcaption></figure>"
+        f"<figure><img alt='{escape(caption, quote=True)}' src='data:image/png;base64,{data}'>"
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", first_left: int = 1) -> str:
-    """Plain cells; the first `first_left` columns hold words, the others numbers."""
+    """A table of plain cells; the first `first_left` columns are left-aligned text, the others numbers."""
 
-    def cell(tag: str, at: int, text: str) -> str:
-        kind = "" if at < first_left else " class='number'"
+    def cell(tag: str, column: int, text: str) -> str:
+        kind = "" if column < first_left else " class='number'"
         scope = " scope='col'" if tag == "th" else ""
         return f"<{tag}{scope}{kind}>{escape(text)}</{tag}>"
 
     head = "".join(cell("th", i, h) for i, h in enumerate(heads))
     body = "".join("<tr>" + "".join(cell("td", i, c) for i, c in enumerate(row)) + "</tr>" for row in rows)
-    words = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<div class='wide'><table>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<div class='wide'><table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def section(title: str, *parts: str) -> str:
+    """A section with a heading; empty if all its parts are."""
     body = "\n".join(part for part in parts if part)
     return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>" if body else ""
 
 
 def paragraph(text: str) -> str:
+    """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"

@@ -1,4 +1,4 @@
-"""RESULTS.md: every table and figure, from the files under results/ that commands wrote."""
+"""RESULTS.md: all tables and figures, from the files in results/."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.report.tables.paper import TABLES
+from setpredict.metrics.units import DISTANCES, heading
 from setpredict.report.figures.results import Entry, answers, curves, svg
-from setpredict.report.tables.text import heading, markdown, published, summary
+from setpredict.report.tables.paper import TABLES
+from setpredict.report.tables.text import markdown, published, summary
 from setpredict.studies import studies
 
 Table = tuple[str, list[str], list[list[str]]]
 INTRODUCTION = """# Results
 
-Written by `setpredict results` from the files under [results/](results), which `setpredict reproduce` wrote; each
-holds the configuration, seed, revision and every validation of its runs (`plain-*.json`: `python -m
-benchmarks.plain_training`). `setpredict results --check` fails where this page and those files differ. Numbers in
-brackets are the DSPN paper's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; boxes: those of its
-appendix, whose evaluation is corrected). iDSPN's are from its own paper, which gives no deviation and evaluates
-differently, so they compare only roughly. Ours had the minutes that the table states, on a CPU. The weights that are
-tested are those of the best validation, on digits or scenes set aside from the training split; the curves are
-validations too. Nothing was chosen by a test score.
+`setpredict results` writes this page from the files in [results/](results), which `setpredict reproduce` writes. Each
+of them holds the configuration, seed, revision and all validations of its runs (`plain-*.json`: `python -m
+benchmarks.plain_training`). `setpredict results --check` fails if this page and those files differ. Numbers in
+brackets are from the DSPN paper (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for boxes, the
+corrected evaluation of its appendix). Those of iDSPN are from its own paper, which gives no deviation and evaluates
+differently, so they are only roughly comparable. Our runs were trained on a CPU for the minutes given in the tables. We
+test the weights with the best validation score, on digits or scenes held out from the training split; the curves show
+validation scores too. Nothing was chosen by a test score.
 """
 
 
 def write_results(results: Path, page: Path, images: Path) -> list[Path]:
-    """Write the page and its figures; returns what was written."""
+    """Write the page and its figures; returns the files."""
     written = []
     for path in tables(results):
         figure = drawn(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
@@ -42,9 +44,9 @@ def write_results(results: Path, page: Path, images: Path) -> list[Path]:
 
 
 def differences(results: Path, page: Path, images: Path) -> str:
-    """What is wrong with the page, in words; nothing if it is what the files say."""
+    """The first difference between the page and the files; empty if there is none."""
     if not page.is_file():
-        return f"{page} is not there; setpredict results writes it"
+        return f"{page} not found; setpredict results writes it"
     want, have = text(results, page, images).splitlines(), page.read_text(encoding="utf-8").splitlines()
     for number, (a, b) in enumerate(zip([*want, ""], [*have, ""]), start=1):
         if a != b:
@@ -53,15 +55,16 @@ def differences(results: Path, page: Path, images: Path) -> str:
 
 
 def tables(results: Path) -> list[Path]:
-    """The files of tables, in the order of the studies."""
+    """The files that hold tables, in the order of the studies."""
     order = list(studies())
     found = [p for p in results.glob("*.json") if p.stem.rpartition("-")[0] in order]
     if not found:
-        raise FileNotFoundError(f"there is no table in {results}; setpredict reproduce mnist makes one")
+        raise UserError(f"{results} has no table; setpredict reproduce mnist makes one")
     return sorted(found, key=lambda p: (order.index(p.stem.rpartition("-")[0]), p.stem))
 
 
 def text(results: Path, page: Path, images: Path) -> str:
+    """The content of the page."""
     parts = [INTRODUCTION]
     for path in tables(results):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +77,7 @@ def text(results: Path, page: Path, images: Path) -> str:
             parts.append(time_to(other))
         picture = images / f"results-{path.stem}.svg"
         shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
-        what = "Test scores of every answer" if study.groups else "Validations against training time"
+        what = "Test scores of every answer" if study.groups else "Validation scores by training time"
         if not study.groups or answered(content["table"], entries):
             parts.append(f"![{what}]({shown.as_posix()})\n")
         remarks = path.with_suffix(".md")
@@ -88,41 +91,41 @@ def text(results: Path, page: Path, images: Path) -> str:
 
 
 def data_used(entries: Sequence[Entry]) -> str:
-    """The data of a table in words, from its runs."""
+    """A sentence on the data of a table, from its runs."""
     data = entries[0]["config"]["data"]
     tested = entries[0]["evaluations"][0]["samples"]
     if data["name"] == "scenes":
         objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
         return (
             f"Data: generated scenes ({objects}), tested on {tested:,}. The paper's numbers, in brackets, are CLEVR's "
-            "and do not compare. (Where `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
+            "and not comparable. (If `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
         )
     folder = f" from {data['folder']}" if data["folder"] else ""
     return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 
 
 def plain(results: Path, table: Path) -> Entry | None:
-    """The training curve of the plain implementation, where it was measured for a table."""
+    """The training curve of the plain implementation, if it was measured for a table."""
     path = results / f"plain-{table.name}"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
-    """Name, heads and cells of every table: mean ± std over the seeds, the paper's numbers in brackets."""
+    """Name, heads and cells of each table: mean ± deviation over the seeds, the paper's numbers in brackets."""
     if not studies()[table].groups:
         return [(table, *_table(table, {e["row"]: e["row"] for e in entries}, entries))]
     return [(name, *_table(table, rows, entries)) for name, rows in answered(table, entries).items()]
 
 
 def answered(table: str, entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
-    """The questions of a study for which at least two answers can be compared, and the rows that have them."""
+    """The questions of a study with at least two answers to compare, and the row of each answer."""
     done = {e["row"] for e in entries}
     found = {q: {k: v for k, v in g.items() if v in done} for q, g in studies()[table].groups.items()}
     return {question: group for question, group in found.items() if len(group) > 1}
 
 
 def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    theirs = TABLES.get(table, {})
+    published_rows = TABLES.get(table, {})
     names = metric_names([e for e in entries if e["row"] in rows.values()])
     cells = []
     for label, row in rows.items():
@@ -131,7 +134,7 @@ def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tup
             steps = first["steps"]
             full = label if steps is None else f"{label}, {steps} steps"
             seen = [{"steps_taken": steps, **e["evaluations"][i]["metrics"]} for e in mine]
-            paper = {n: published(theirs.get(full, {}).get(n)) for n in names}
+            paper = {n: published(published_rows.get(full, {}).get(n)) for n in names}
             numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
             trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
             cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
@@ -139,16 +142,16 @@ def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tup
 
 
 def metric_names(entries: Sequence[Entry]) -> list[str]:
-    """What tables have: the distances and precisions that all runs were measured by."""
+    """The metrics in the columns of a table: average precisions, or else distances, then sizes and steps taken."""
     metrics = entries[0]["evaluations"][0]["metrics"]
-    precise = [n for n in metrics if n.startswith("AP")]
+    precisions = [n for n in metrics if n.startswith("AP")]
     stopped = any("steps_taken" in e["evaluations"][0]["metrics"] for e in entries)
     sizes = [n for n in metrics if n == "size_accuracy"]
-    return (precise or [n for n in metrics if n in ("chamfer", "hungarian")]) + sizes + ["steps_taken"] * stopped
+    return (precisions or [n for n in metrics if n in DISTANCES]) + sizes + ["steps_taken"] * stopped
 
 
 def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
-    """Training curves; for a study of many small questions their answers, None while there are none to compare."""
+    """Training curves, or the answers of a study of several questions (None if there are none to compare yet)."""
     entries, groups = content["runs"], answered(content["table"], content["runs"])
     names = metric_names(entries)
     if studies()[content["table"]].groups:
@@ -159,16 +162,16 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
 
 
 def time_to(other: Entry) -> str:
-    """A sentence: how long our training and the plain one took until the validation was that good."""
+    """A sentence on how long our training and the plain one took to reach a validation score."""
     ours, theirs = reached(other["ours"], other["goal"]), reached(other, other["goal"])
     if ours is None or theirs is None:
         return ""
     steps = f"{other['ours']['steps_trained']:,} and {other['steps_trained']:,}"
     return (
-        f"To a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} minutes and "
-        f"the same training written the plain way {theirs:.1f}, {theirs / ours:.1f} times as long, in {steps} steps "
-        f"(`{other['command']}`, one run each). Weights, batches and formulas are the same; rounding makes the two "
-        "curves part.\n"
+        f"To reach a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} "
+        f"minutes and the same training with the plain implementation {theirs:.1f}, {theirs / ours:.1f} times as long, "
+        f"in {steps} steps (`{other['command']}`, one run each). Weights, batches and formulas are the same; rounding "
+        "makes the two curves diverge.\n"
     )
 
 
@@ -179,6 +182,7 @@ def reached(entry: Entry, goal: float) -> float | None:
 
 
 def origins(entries: Sequence[Entry]) -> str:
+    """A table of how each run was made."""
     heads = ["model", "seed", "parameters", "best step", "minutes", "command", "hardware", "revision"]
     cells = [
         [

@@ -1,44 +1,48 @@
-"""Begin with the weights of another run, or of a shipped model."""
+"""Initial weights from another run, or from a shipped model."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
-from setpredict.config import ConfigError
-from setpredict.decoders import DSPN
+from setpredict.config import DecoderConfig
+from setpredict.core.errors import UserError
+from setpredict.core.weights import check_weights
 from setpredict.decoders.initial import PredictedSet
-from setpredict.model import SetPredictor, load_weights, read_config
-from setpredict.runs.card import model_folder
+from setpredict.model import SetPredictor
+from setpredict.runs.loaded import load
 
 
-def init_from(model: SetPredictor, run: Path) -> None:
+def load_initial_weights(model: SetPredictor, run: str | Path) -> None:
     """Give the model the best weights of a run of the same model, or those of a shipped one.
 
-    A DSPN with a predicted initial set may also begin with the run of an MLP decoder, whose answer is then the guess
-    that DSPN refines, or of a DSPN with one initial set for all, which is then the guess at first. What the run does
-    not have stays fresh.
+    A DSPN with a predicted initial set can also start from a run of an MLP decoder, whose output becomes the predicted
+    initial set, or from a run of a DSPN with one initial set for all samples, which is then predicted for every input
+    at first. Weights that the run does not have stay as they are.
     """
-    folder = model_folder(run)
-    if not (folder / "model.safetensors").is_file():
-        folder = folder / "best"
-    weights, theirs = folder / "model.safetensors", read_config(folder / "config.json").decoder
-    guess = model.decoder.initial if isinstance(model.decoder, DSPN) else None
-    if not isinstance(guess, PredictedSet) or (theirs.kind == "dspn" and theirs.initial == "predicted"):
-        load_weights(model, weights)
+    source = load(run).model
+    weights = source.state_dict()
+    assert model.config is not None
+    assert source.config is not None
+    if not _predicts_initial_set(model.config.decoder) or _predicts_initial_set(source.config.decoder):
+        check_weights(model, weights, Path(run))
+        model.load_state_dict(weights, strict=False)
         return
-    try:
-        saved = load_file(weights)
-    except SafetensorError as e:
-        raise ConfigError(f"{weights} is not a readable safetensors file: {e}") from None
-    shared = saved.pop("decoder.initial.values", None)
-    saved = {k.replace("decoder.layers.", "decoder.initial.guess."): v for k, v in saved.items()}
+    shared = weights.pop("decoder.initial.values", None)  # one initial set for all samples
+    weights.pop("decoder.initial.evaluation", None)  # a random one
+    weights = {name.replace("decoder.layers.", "decoder.initial.network."): w for name, w in weights.items()}
     own = model.state_dict()
-    wrong = [k for k, v in saved.items() if k not in own or own[k].shape != v.shape]
+    wrong = [name for name, w in weights.items() if name not in own or own[name].shape != w.shape]
     if wrong:
-        raise ConfigError(f"{run} cannot be the guess of this model: {wrong[0]} is missing in it or has another shape")
-    model.load_state_dict(saved, strict=False)
+        raise UserError(f"{run} does not fit this model: {wrong[0]} is missing in this model or has another shape")
     if shared is not None:
-        guess.begin_with(shared)
+        initial = cast(PredictedSet, model.get_submodule("decoder.initial"))
+        try:
+            initial.begin_with(shared)
+        except ValueError as e:
+            raise UserError(f"{run} does not fit this model: {e}") from None
+    model.load_state_dict(weights, strict=False)
+
+
+def _predicts_initial_set(decoder: DecoderConfig) -> bool:
+    return decoder.kind == "dspn" and decoder.initial == "predicted"

@@ -1,94 +1,108 @@
-"""A run's best model at work on some samples: every step, and the set loss of every step."""
+"""Trained models, from a run's folder or by the name of a shipped model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import cast
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from setpredict.data.task import Batch, SetTask
-from setpredict.decoders import DSPN
+from setpredict.build import make_task
+from setpredict.config import DataConfig, Experiment, LossConfig, from_dict
+from setpredict.core.errors import UserError
+from setpredict.data.description import read_description
+from setpredict.data.task import SetTask
+from setpredict.decoders import Decoder
 from setpredict.model import SetPredictor
-from setpredict.runs.card import refuse_shipped
-from setpredict.presets import Experiment, make_task
-from setpredict.sets import Prediction
+from setpredict.runs.card import Card
+from setpredict.runs.folder import DESCRIPTION, RunFolder
+from setpredict.runs.shipped import CARD, shipped
 
 
 @dataclass
-class TrainedRun:
-    """A run with its data and its best model."""
+class LoadedRun:
+    """A trained model, the description of its data and its settings."""
 
-    folder: Path
-    experiment: Experiment
-    task: SetTask
+    name: str
+    """The name of the run's folder or of the shipped model."""
     model: SetPredictor
+    """The best weights, in evaluation mode."""
+    task: SetTask
+    """The description of the data, without samples."""
+    experiment: Experiment
+    """A shipped model has the default training options here: its card has the command that trained it."""
+    folder: RunFolder | None = None
+    """Where the run is; None for a shipped model."""
+    card: Card | None = None
+    """The model card of a shipped model; None for a run."""
 
-    @classmethod
-    def open(cls, folder: Path) -> TrainedRun:
-        from setpredict.runs.predict import load_run
-        from setpredict.runs.train import read_experiment
-
-        refuse_shipped(folder)
-        experiment = read_experiment(folder)
-        model, _ = load_run(folder)
-        return cls(folder, experiment, make_task(experiment.data), model)
+    @cached_property
+    def data(self) -> SetTask:
+        """The data set with its samples, loaded when first used."""
+        return make_task(self.experiment.data)
 
     @property
     def steps(self) -> int:
         """T as trained; 0 for one-shot decoders."""
-        return self.model.decoder.steps if isinstance(self.model.decoder, DSPN) else 0
+        return cast(Decoder, self.model.decoder).steps
 
     @property
     def method(self) -> str:
-        """The decoder as the paper's tables name it, and which steps are differentiated if not all of them."""
-        decoder = self.experiment.decoder
-        if decoder.kind != "dspn":
-            return decoder.kind.upper()
-        if decoder.implicit:
-            return "iDSPN"
-        last = decoder.backprop_steps
-        if last is None or last >= decoder.steps:
-            return "DSPN"
-        return f"DSPN, gradient of the last {'step' if last == 1 else f'{last} steps'}"
+        """The decoder's name in tables."""
+        return self.experiment.decoder.method
 
-    def watch(self, samples: Sequence[int], split: str = "test", steps: int | None = None) -> Watched:
-        """Decode these samples of a split, with as many steps as trained or as asked for."""
-        source = self.task.split(split)
-        for i in samples:
-            if not 0 <= i < len(source):
-                raise ValueError(f"sample {i} is not in the {split} split: it has 0 to {len(source) - 1}")
-        return self.watch_batch(source.batch(np.asarray(samples, dtype=np.int64), 0), steps)
-
-    @torch.no_grad()
-    def watch_batch(self, batch: Batch, steps: int | None = None) -> Watched:
-        from setpredict.training.set_loss import make_set_loss
-
-        prediction = self.model(batch.input, steps=steps)
-        set_loss = make_set_loss(self.experiment.loss, self.task)
-        losses = [set_loss(prediction.step(t), batch.target) for t in range(prediction.steps + 1)]
-        return Watched(batch, prediction, torch.stack(losses))
+    @property
+    def own_folder(self) -> RunFolder:
+        """The run's folder; a UserError for a shipped model, which has none."""
+        if self.folder is None:
+            raise UserError(f"{self.name} is a shipped model; this needs the folder of a run")
+        return self.folder
 
 
-@dataclass
-class Watched:
-    batch: Batch
-    prediction: Prediction
-    set_loss: Tensor  # (T+1, B): what training minimizes, of every set on the way
+def load(name_or_path: str | Path, device: str = "cpu") -> LoadedRun:
+    """Load the best model of a run, or a shipped model.
 
-    def ranked(self, step: int) -> list[int]:
-        """The samples from the best to the worst at a step."""
-        return self.set_loss[min(step, self.prediction.steps)].argsort(stable=True).tolist()
+    Args:
+        name_or_path: The folder of a run, or where there is no such folder, the name of a shipped model.
+        device: Where the weights go.
 
-
-def good_median_worst(order: Sequence[int]) -> dict[str, int]:
-    """Of samples from best to worst: a good one (the first tenth's last), the median and the worst.
-
-    >>> good_median_worst([7, 3, 5, 1])
-    {'good': 7, 'median': 5, 'worst': 1}
+    >>> load("points-idspn").method
+    'iDSPN'
     """
-    n = len(order)
-    return {"good": order[(n - 1) // 10], "median": order[n // 2], "worst": order[n - 1]}
+    folder = find(name_or_path)
+    return _load_shipped(folder, device) if (folder / CARD).is_file() else _load_run(RunFolder(folder), device)
+
+
+def find(name_or_path: str | Path) -> Path:
+    """The folder of a run, or of the shipped model of that name where there is no such folder."""
+    path = Path(name_or_path)
+    if path.exists():
+        return path
+    models = shipped()
+    if str(path) not in models:
+        raise UserError(f"run {path} not found; shipped models are {', '.join(models)}")
+    return models[str(path)]
+
+
+def _load_run(folder: RunFolder, device: str) -> LoadedRun:
+    experiment = folder.read_experiment()
+    if not folder.has_model:
+        raise UserError(f"{folder} has no validated model yet: {folder.best_path} not found")
+    # Code of the user's own (module:Class) is allowed: it is the user's own run.
+    model = SetPredictor.from_pretrained(folder.best_path, device, allow_own_code=True)
+    return LoadedRun(folder.path.resolve().name, model.eval(), folder.read_description(), experiment, folder=folder)
+
+
+def _load_shipped(folder: Path, device: str) -> LoadedRun:
+    card, where = Card.read(folder), str(folder / CARD)
+    model = SetPredictor.from_pretrained(folder, device).eval()
+    assert model.config is not None
+    experiment = Experiment(
+        data=from_dict(DataConfig, card.data, f"{where}: data"),
+        latent=model.config.latent,
+        input=model.config.input,
+        encoder=model.config.encoder,
+        decoder=model.config.decoder,
+        loss=from_dict(LossConfig, card.loss, f"{where}: loss"),
+    )
+    return LoadedRun(folder.name, model, read_description(folder / DESCRIPTION), experiment, card=card)

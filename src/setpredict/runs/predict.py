@@ -1,87 +1,117 @@
-"""From files to predicted sets: read inputs of any kind, predict, and say the result in words or JSON."""
+"""Predictions for input files: images, and numbers as .npy, .json or text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from setpredict.core.errors import UserError
 from setpredict.data.io.images import image_size, images_to_float, read_image
-from setpredict.data.task import SetTask
-from setpredict.model import SetPredictor
+from setpredict.data.task import Fields, SetTask
+from setpredict.runs.loaded import LoadedRun
 from setpredict.sets import Sets
-from setpredict.data.description import read_card
+
+BOX = 4
+"""The first features of a box: x0, y0, x1, y1."""
 
 
-def load_run(run: Path, device: str = "cpu") -> tuple[SetPredictor, SetTask]:
-    """The best model of a run, or a shipped model's folder, and the description of its data."""
-    if (run / "card.json").is_file():
-        return SetPredictor.from_pretrained(run, device).eval(), read_card(run / "task.json")
-    if not (run / "best" / "model.safetensors").is_file():
-        what = "has no validated model yet" if (run / "config.json").is_file() else "is not a run"
-        raise FileNotFoundError(f"{run} {what}: {run / 'best'} is missing")
-    model = SetPredictor.from_pretrained(run / "best", device, allow_own_code=True)  # the user's own run
-    return model.eval(), read_card(run / "task.json")
+@dataclass
+class Answer:
+    """The predicted set of one input, best elements first."""
+
+    input: str
+    """As it was given."""
+    elements: Float[Tensor, "M D"]
+    """The elements that are present, in the data's units; boxes in pixels of the original image."""
+    scores: Float[Tensor, " M"]
+    """Their masks, from 0 to 1."""
+    fields: list[Fields]
+    """The elements as named values, in the same units."""
+    text: list[str]
+    """The elements as text, one line each."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: `input`, `set` and `score`."""
+        return {"input": self.input, "set": self.elements.tolist(), "score": self.scores.tolist()}
 
 
 def predict_files(
-    run: Path, inputs: Sequence[str], steps: int | None = None, threshold: float = 0.5, batch_size: int = 64
-) -> Iterator[dict[str, Any]]:
-    """One answer an input, in order: the elements present, in the data's own units, with their scores."""
-    model, task = load_run(run)
+    run: LoadedRun, inputs: Sequence[str], steps: int | None = None, threshold: float = 0.5, batch_size: int = 64
+) -> Iterator[Answer]:
+    """Predict the set of every input, in order.
+
+    Args:
+        run: The model and the description of its data.
+        inputs: Image files; or numbers as .npy files, .json files, or JSON text.
+        steps: Inner steps (None: as trained).
+        threshold: Elements with a score above this are present.
+        batch_size: Inputs decoded at once.
+    """
+    if steps is not None and steps < 0:
+        raise UserError(f"--steps must be 0 or more, got {steps}")
+    task = run.task
     for begin in range(0, len(inputs), batch_size):
         names = inputs[begin : begin + batch_size]
-        read = [read_input(name, task) for name in names]
-        given = Sets.from_list(read, features=task.input_size) if task.input_kind == "set" else torch.stack(read)
-        predicted = model.predict(task.normalize_input(given), steps)
+        values = [read_input(name, task) for name in names]
+        given = Sets.from_list(values, features=task.input_size) if task.input_kind == "set" else torch.stack(values)
+        predicted = run.model.predict(task.normalize_input(given), steps).to("cpu")
         scores = predicted.mask.clamp(0, 1)
         for i, name in enumerate(names):
-            keep = scores[i] > threshold
-            order = torch.argsort(scores[i][keep], descending=True)
-            elements, score = predicted.elements[i][keep][order], scores[i][keep][order]
-            words = [task.describe(element) for element in elements]
-            elements = task.denormalize(elements)
-            if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
-                elements[:, :4] *= elements.new_tensor(image_size(Path(name)) * 2)  # x, y, x, y
-                words = [in_pixels(*box, word) for box, word in zip(elements[:, :4].tolist(), words)]
-            yield {"input": name, "set": elements.tolist(), "score": score.tolist(), "words": words}
+            present = scores[i] > threshold
+            order = torch.argsort(scores[i][present], descending=True)
+            yield _answer(task, name, predicted.elements[i][present][order], scores[i][present][order])
 
 
 def read_input(text: str, task: SetTask) -> Tensor:
-    """An image file, or numbers: a .npy file, a JSON file, or JSON on the command line."""
+    """One input as a tensor: an image file; or numbers from a .npy file, a .json file or JSON text."""
     if task.input_kind == "image":
         path = Path(text)
         if not path.is_file():
-            raise FileNotFoundError(f"no image {text}")
+            raise UserError(f"image {text} not found")
         return images_to_float(read_image(path, task.input_size)[None])[0]
-    values = _numbers(text)
+    values = _read_numbers(text)
     if task.input_kind == "vector":
         if values.shape != (task.input_size,):
-            raise ValueError(f"{_short(text)} must be {task.input_size} numbers, got shape {values.shape}")
+            raise UserError(f"{_shortened(text)} must be {task.input_size} numbers, got shape {values.shape}")
     elif values.size == 0:
         values = np.zeros((0, task.input_size), np.float32)
     elif values.ndim != 2 or values.shape[1] != task.input_size:
-        raise ValueError(
-            f"{_short(text)} must be a list of elements with {task.input_size} numbers, got {values.shape}"
+        raise UserError(
+            f"{_shortened(text)} must be a list of elements with {task.input_size} numbers, got shape {values.shape}"
         )
     if not np.isfinite(values).all():
-        raise ValueError(f"{_short(text)} holds a number that is not finite")
+        raise UserError(f"{_shortened(text)} has a number that is not finite")
     return torch.from_numpy(values)
 
 
-def in_pixels(left: float, top: float, right: float, bottom: float, words: str) -> str:
-    """A box, and its category if the words behind the numbers name one."""
-    category = words.rpartition(")")[2]
-    return f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels{category}"
+def _answer(task: SetTask, name: str, elements: Float[Tensor, "M D"], scores: Float[Tensor, " M"]) -> Answer:
+    fields = [task.fields(element) for element in elements]
+    text = [task.describe(element) for element in elements]
+    elements = task.denormalize(elements)
+    if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
+        width, height = image_size(Path(name))
+        elements = torch.cat([elements[:, :BOX] * elements.new_tensor([width, height] * 2), elements[:, BOX:]], dim=1)
+        boxes = elements[:, :BOX].tolist()
+        fields = [replace(f, numbers=f.numbers | dict(zip(task.feature_names, box))) for f, box in zip(fields, boxes)]
+        text = [_box_text(box, f.categories.values()) for f, box in zip(fields, boxes)]
+    return Answer(name, elements, scores, fields, text)
 
 
-def _numbers(text: str) -> np.ndarray:
+def _box_text(box: Sequence[float], categories: Iterable[str]) -> str:
+    left, top, right, bottom = box
+    return " ".join([f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels", *categories])
+
+
+def _read_numbers(text: str) -> np.ndarray:
     path = Path(text)
     try:
         if path.suffix == ".npy":
@@ -89,12 +119,12 @@ def _numbers(text: str) -> np.ndarray:
         content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
         return np.array(json.loads(content), dtype=np.float32)
     except FileNotFoundError:
-        raise FileNotFoundError(f"no file {text}") from None
+        raise UserError(f"file {text} not found") from None
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError) as e:
-        raise ValueError(
-            f"{_short(text)} is neither a .npy or .json file nor JSON numbers in equal rows: {e}"
+        raise UserError(
+            f"{_shortened(text)} is neither a .npy or .json file nor JSON numbers in equal rows: {e}"
         ) from None
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "…"

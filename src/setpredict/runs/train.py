@@ -1,193 +1,141 @@
-"""A run: training in a folder of its own that survives interruption, with validation, checkpoints and logs."""
+"""Training in a run's folder, which survives interruption: validation, checkpoints, logs and resuming."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
 
-from setpredict.config import ConfigError, LossConfig, TrainConfig, from_dict, to_dict
-from setpredict.data.task import Batch, SetTask
-from setpredict.decoders import DSPN, diagnose
-from setpredict.core.files import write_text
-from setpredict.model import SetPredictor
-from setpredict.runs.card import Card
+from setpredict.build import make_loss, make_metrics, make_task, model_config
+from setpredict.config import Experiment
+from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.modes import evaluating
-from setpredict.presets import DataConfig, Experiment, located, make_task
-from setpredict.core.revision import hardware, revision
-from setpredict.sets import NotFinite, Prediction
-from setpredict.data.description import to_card
+from setpredict.data.task import SPLITS, Batch, SetTask
+from setpredict.decoders import diagnose
+from setpredict.losses.outer import OuterLoss
+from setpredict.model import SetPredictor
+from setpredict.runs.folder import RunFolder
+from setpredict.runs.init_from import load_initial_weights
+from setpredict.sets import Prediction
 from setpredict.training.checkpoint import load_checkpoint, save_checkpoint
 from setpredict.training.devices import any_rank, make_fabric
-from setpredict.training.evaluation import Evaluation, evaluate, make_meters
-from setpredict.runs.init_from import init_from as begin_with
+from setpredict.training.evaluation import Evaluation, evaluate
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import Step, TrainState, fit, share_buffers
-from setpredict.training.set_loss import make_set_loss
 
 MOST_ROLLBACKS = 3
 Draw = Callable[[SetTask, Batch, Prediction, Path], object]
 
 
-class Diverged(ValueError):
+class Diverged(UserError):
     """Training met a value that is not finite."""
-
-
-def read_experiment(folder: Path) -> Experiment:
-    """The configuration of a run."""
-    path = folder / "config.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not a run: there is no config.json in it")
-    try:
-        return from_dict(Experiment, json.loads(path.read_text(encoding="utf-8")), where=str(path))
-    except json.JSONDecodeError as e:
-        raise ConfigError(f"{path} is not valid JSON: {e}") from None
 
 
 def train_run(
     experiment: Experiment,
-    folder: Path,
+    folder: str | Path,
     *,
     resume: bool = False,
-    init_from: Path | None = None,
+    init_from: str | Path | None = None,
     draw: Draw | None = None,
     console: Console | None = None,
 ) -> Evaluation | None:
-    """Train in `folder`, from the start or from its last checkpoint; the last validation is returned.
+    """Train in a folder, from the start or from its last checkpoint.
 
-    `draw(task, batch, prediction, path)` makes the picture that is left behind after each validation.
+    Args:
+        experiment: All settings. A resumed run keeps its data and model; loss and training options may change.
+        folder: The folder of the run.
+        resume: Continue from the folder's checkpoint.
+        init_from: A run, or the name of a shipped model, whose weights are the initial ones.
+        draw: `draw(task, batch, prediction, path)` draws the picture of a validation.
+        console: Where messages and the progress bar go.
+
+    Returns:
+        The last validation, None if there was none.
     """
     if resume and init_from is not None:
-        raise ConfigError("--resume goes on with the run's own weights: leave --init-from out")
+        raise UserError("--resume continues with the run's own weights: remove --init-from")
     experiment.train.check()
     fabric = make_fabric(experiment.train)
-    console = console or Console()
-    _refuse_folder(folder, resume)
-    experiment = located(experiment)
-    before = located(read_experiment(folder)) if resume else experiment
-    _refuse_other_model(experiment, before, folder)
+    console, run = console or Console(), RunFolder(folder)
+    _check_folder(run, resume)
+    experiment = experiment.located()
+    before = run.read_experiment().located() if resume else experiment
+    _check_same_model(experiment, before, run)
     fabric.launch()
     if fabric.global_rank > 0:
         console = Console(quiet=True)
     task = make_task(experiment.data)
-    for split in ("train", "val", "test"):
+    for split in SPLITS:
         if not len(task.split(split)):
-            raise ConfigError(f"the {split} split of {task.name} is empty; training needs samples in all three")
-    make_set_loss(experiment.loss, task)  # what does not fit is told before step 1
-    make_meters(task, experiment.loss)
+            raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
+    loss = make_loss(experiment.loss, task)
+    make_metrics(task, loss)  # what does not fit is reported before step 1
     torch.manual_seed(experiment.train.seed)
-    model = SetPredictor.from_config(experiment.model(task))
+    model = SetPredictor.from_config(model_config(experiment, task))
     if init_from is not None:
-        begin_with(model, Path(init_from))
+        load_initial_weights(model, init_from)
     state = TrainState.fresh(fabric, model, experiment.train)
     if resume:
-        load_checkpoint(folder / "last.ckpt", state)
-        if experiment.loss != before.loss:  # scores by another loss do not compare
+        load_checkpoint(run.checkpoint_path, state)
+        if experiment.loss != before.loss:  # scores by another loss cannot be compared
             state.best, state.stale = (float("inf"),), 0
-        (folder / "done.json").unlink(missing_ok=True)
+        run.summary_path.unlink(missing_ok=True)
     if fabric.is_global_zero:
         if not resume:
-            write_text(folder / "task.json", json.dumps(to_card(task), indent=2) + "\n")
-            write_text(folder / "origin.json", json.dumps({"revision": revision(), "hardware": hardware()}) + "\n")
-        write_text(folder / "config.json", json.dumps(to_dict(experiment), indent=2) + "\n")
+            run.write_description(task)
+            run.write_origin()
+        run.write_experiment(experiment)
     fabric.barrier()
-    run = Run(fabric, folder, experiment, task, state, console, draw)
-    return run.go()
-
-
-def evaluate_run(
-    folder: Path,
-    steps: Sequence[int | None] = (None,),
-    split: str = "test",
-    *,
-    batch_size: int = 128,
-    data: DataConfig | None = None,
-    console: Console | None = None,
-) -> list[Evaluation]:
-    """Measure the best model of a run on a whole split, each number of inner steps a row; the rows are saved too.
-
-    A shipped model is measured on the data of its card; then, or on other `data`, nothing is saved.
-    """
-    weights, finished = folder / "best", not (folder / "card.json").is_file()
-    if finished:
-        experiment = read_experiment(folder)
-    else:
-        card, weights = Card.read(folder), folder
-        data, loss = from_dict(DataConfig, card.data, "card.data"), from_dict(LossConfig, card.loss, "card.loss")
-        experiment = Experiment(data, loss=loss)
-    if not (weights / "model.safetensors").is_file():
-        raise FileNotFoundError(f"{folder} has no validated model yet: {weights} is missing")
-    fabric = _any_fabric(experiment.train)
-    fabric.launch()
-    console = console if console and fabric.is_global_zero else Console(quiet=True)
-    model = SetPredictor.from_pretrained(weights, str(fabric.device), allow_own_code=finished)
-    if not isinstance(model.decoder, DSPN):
-        steps = (None,)
-    task, workers, rows = make_task(data or experiment.data), experiment.train.workers, []
-    for count in track(steps, "evaluating", console=console, transient=True):
-        rows.append(evaluate(fabric, model, task, experiment.loss, split, count, batch_size, workers))
-    if fabric.is_global_zero and finished and data is None:
-        text = json.dumps([asdict(r) for r in rows], indent=2, ensure_ascii=False)
-        write_text(folder / f"evaluation-{split}.json", text + "\n")
-    fabric.barrier()
-    return rows
-
-
-def _any_fabric(train: TrainConfig) -> Fabric:
-    """The devices of the training, or what this machine has: scores do not depend on them."""
-    try:
-        return make_fabric(train)
-    except ConfigError:
-        return make_fabric(replace(train, accelerator="auto", devices=1))
+    return TrainingRun(fabric, run, experiment, task, loss, state, console, draw).go()
 
 
 @dataclass
-class Run:
-    """The parts of a run while it goes on."""
+class TrainingRun:
+    """A run while it is trained."""
 
     fabric: Fabric
-    folder: Path
+    folder: RunFolder
     experiment: Experiment
     task: SetTask
+    loss: OuterLoss
     state: TrainState
     console: Console
     draw: Draw | None = None
     log: RunLog | None = None
     line: ProgressLine = field(init=False)
     last: Evaluation | None = None
+    """The last validation."""
+    validated_at: int = -1
     stop: StopRequest = field(init=False)
     stopped: bool = False
     """Whether any process was asked to stop; all know."""
     warned: set[str] = field(default_factory=set)
     val_every: int = 1
-    validated_at: int = -1
-    since: tuple[int, float] = (0, 0.0)
-    """Step and training seconds at the last line of the log, for the samples a second."""
-    shown: float = 0.0
-    """When the progress bar last moved."""
+    logged_at: tuple[int, float] = (0, 0.0)
+    """Step and training seconds of the last row of the log, for the samples per second."""
+    shown_at: float = 0.0
+    """When the progress bar was last updated."""
 
     def go(self) -> Evaluation | None:
+        """Train to the end, or until a request to stop."""
         train = self.experiment.train
         batches = len(self.task.loader("train", train.batch_size, world_size=self.fabric.world_size))
         self.val_every = train.val_every or max(round(batches / train.accumulate), 1)
-        if self.fabric.is_global_zero:
-            self.log = RunLog(self.folder, self.state.step)
-        self.since = (self.state.step, self.state.seconds)
+        self._open_log()
         if self.state.step == 0:
             self.save()
         with StopRequest(self.console) as self.stop, ProgressLine(self.console) as self.line:
             while True:
                 try:
-                    fit(self.fabric, self.state, self.task, train, self.experiment.loss, self.after_step)
+                    fit(self.fabric, self.state, self.task, train, self.loss, self.after_step)
                     break
                 except NotFinite as e:
                     self.roll_back(e)
@@ -197,24 +145,25 @@ class Run:
         if self.log:
             self.log.close()
             if not self.stopped:
-                summary = {"step": self.state.step, "seconds": self.state.seconds, "best": list(self.state.best)}
-                write_text(self.folder / "done.json", json.dumps(summary) + "\n")
-        self.fabric.barrier()  # the other processes look for done.json too
+                step, seconds, best = self.state.step, self.state.seconds, list(self.state.best)
+                self.folder.write_summary({"step": step, "seconds": seconds, "best": best})
+        self.fabric.barrier()  # the other processes look for the summary too
         if self.stopped:
             self.console.print(
-                f"Stopped after step {self.state.step}; nothing is lost. Go on with:\n"
+                f"Stopped after step {self.state.step}; nothing is lost. Resume with:\n"
                 f"  setpredict train --resume {self.folder}",
                 markup=False,
             )
         return self.last
 
     def after_step(self, state: TrainState, step: Step) -> bool:
-        """Log, validate and save when it is time; True ends the training."""
+        """Log, validate and save at their intervals; True ends the training."""
         train = self.experiment.train
         done = step.done >= 1
         if state.step % train.log_every == 0 or done:
             self.report(step)
-        if self.line_is_due():
+        if time.monotonic() - self.shown_at >= 0.2:
+            self.shown_at = time.monotonic()
             self.line.show(step.done, f"step {state.step}  loss {step.parts['loss'].item():.5f}", line=False)
         if state.step % self.val_every == 0 or done:
             self.validate()
@@ -227,30 +176,24 @@ class Run:
         self.stopped = not done and any_rank(self.fabric, self.stop.asked)
         return self.stopped
 
-    def line_is_due(self) -> bool:
-        now = time.monotonic()
-        if now - self.shown < 0.2:
-            return False
-        self.shown = now
-        return True
-
     def report(self, step: Step) -> None:
-        """The numbers of a step to the log, and a warning with advice when the inner loop goes wrong."""
+        """Log the numbers of a step; warn, with advice, when the inner loop does not work."""
         state, prediction = self.state, step.prediction
         values = {name: part.item() for name, part in step.parts.items() if name in ("loss", "repr")}
         values["set_YT"] = step.parts["set_last"].item()
-        if prediction.repr_loss is not None:
+        if prediction.steps:
             with torch.no_grad():
-                first = make_set_loss(self.experiment.loss, self.task)(prediction.step(0).detach(), step.batch.target)
+                first = self.loss.set_loss(prediction.step(0).detach(), step.batch.target)
             values["set_Y0"] = first.mean().item()
+        if prediction.repr_loss is not None:
             values["inner_repr"] = prediction.repr_loss[-1].mean().item()
             values["inner_grad"] = 0.0 if prediction.grad_norm is None else prediction.grad_norm.mean().item()
             seen = diagnose(prediction.detach())
             if not seen.healthy and seen.verdict not in self.warned:
                 self.warned.add(seen.verdict)
                 self.line.say(f"[yellow]Step {state.step}: {seen.verdict}[/]")
-        steps, seconds = state.step - self.since[0], state.seconds - self.since[1]
-        self.since = (state.step, state.seconds)
+        steps, seconds = state.step - self.logged_at[0], state.seconds - self.logged_at[1]
+        self.logged_at = (state.step, state.seconds)
         samples = steps * self.experiment.train.batch_size * self.experiment.train.accumulate * self.fabric.world_size
         values["samples_per_s"] = samples / max(seconds, 1e-9)
         values["lr"] = state.optimizer.param_groups[0]["lr"]
@@ -259,14 +202,16 @@ class Run:
             self.log.write(state.step, values)
         note = f"step {state.step}  loss {values['loss']:.5f}"
         if "set_Y0" in values:
-            note += f"  Y0 {values['set_Y0']:.4f} → YT {values['set_YT']:.5f}  repr {values['inner_repr']:.2e}"
+            note += f"  Y0 {values['set_Y0']:.4f} → YT {values['set_YT']:.5f}"
+        if "inner_repr" in values:
+            note += f"  repr {values['inner_repr']:.2e}"
         self.line.show(step.done, f"{note}  {values['samples_per_s']:.0f} samples/s", line=True)
 
     def validate(self) -> None:
-        """Measure on the validation split; keep the weights if they are the best so far."""
+        """Evaluate on the validation split; save the weights if they are the best so far."""
         state, train = self.state, self.experiment.train
         share_buffers(self.fabric, state)
-        seen = evaluate(self.fabric, state.best_weights, self.task, self.experiment.loss, "val", workers=train.workers)
+        seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", workers=train.workers)
         self.last, self.validated_at = seen, state.step
         better = tuple(seen.score) < tuple(state.best)
         state.stale = 0 if better else state.stale + 1
@@ -274,37 +219,38 @@ class Run:
             state.best = tuple(seen.score)
         if self.fabric.is_global_zero:
             if self.log:
-                seen_at = {"minutes": state.seconds / 60}
-                self.log.write(state.step, seen_at | {f"val_{k}": v for k, v in seen.metrics.items()})
+                self.log.write(
+                    state.step, {"minutes": state.seconds / 60} | {f"val_{k}": v for k, v in seen.metrics.items()}
+                )
             if better:
-                state.best_weights.save_pretrained(self.folder / "best")
-                text = json.dumps({"step": state.step, **asdict(seen)}, indent=2, ensure_ascii=False)
-                write_text(self.folder / "best" / "validation.json", text + "\n")
+                state.best_weights.save_pretrained(self.folder.best_path)
+                self.folder.write_validation({"step": state.step, **asdict(seen)})
             if train.pictures and self.draw is not None:
-                self.leave_picture(self.draw)
+                self.save_picture(self.draw)
         self.fabric.barrier()
-        words = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
-        self.line.say(f"step {state.step}  validation: {words}{'  (best so far)' if better else ''}")
+        text = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
+        self.line.say(f"step {state.step}  validation: {text}{'  (best so far)' if better else ''}")
 
-    def leave_picture(self, draw: Draw) -> None:
-        """Some validation samples, as the model now predicts them."""
+    def save_picture(self, draw: Draw) -> None:
+        """Draw the current predictions for some validation samples."""
         batch = next(iter(self.task.loader("val", 6))).to(self.fabric.device)
         model = self.state.best_weights
         with torch.no_grad(), evaluating(model):
             prediction = model(batch.input)
         try:
-            draw(self.task, batch, prediction, self.folder / "pictures" / f"step-{self.state.step:07d}.png")
-        except Exception as e:  # whatever it is, no picture is worth a training
+            draw(self.task, batch, prediction, self.folder.picture_path(self.state.step))
+        except Exception as e:  # a failed picture must not stop the training
             self.line.say(f"[yellow]No picture of step {self.state.step}: {escape(' '.join(str(e).split()))}[/]")
 
     def save(self) -> None:
+        """Write the checkpoint."""
         if self.fabric.is_global_zero:
-            save_checkpoint(self.folder / "last.ckpt", self.state)
+            save_checkpoint(self.folder.checkpoint_path, self.state)
         self.fabric.barrier()
 
     def roll_back(self, error: NotFinite) -> None:
-        """After a value that is not finite: go on from the last checkpoint with half the learning rate, or stop."""
-        state, checkpoint = self.state, self.folder / "last.ckpt"
+        """After a value that is not finite: continue from the last checkpoint with half the learning rate, or raise."""
+        state, checkpoint = self.state, self.folder.checkpoint_path
         seen, rollbacks, scale = f"At step {state.step + 1}, {error}.", state.rollbacks, state.lr_scale
         again = self.experiment.train.on_divergence == "rollback"
         if not again or rollbacks >= MOST_ROLLBACKS:
@@ -314,27 +260,32 @@ class Run:
         load_checkpoint(checkpoint, state)
         state.rollbacks, state.lr_scale = rollbacks + 1, scale / 2
         self.save()
-        if self.log:
-            self.log.close()
-            self.log = RunLog(self.folder, state.step)
-        self.since = (state.step, state.seconds)
+        self._open_log()
         self.line.say(f"[yellow]{seen} Back to step {state.step} with the learning rate × {state.lr_scale:g}.[/]")
 
+    def _open_log(self) -> None:
+        """Start the log, or continue it at the current step."""
+        if self.log:
+            self.log.close()
+        if self.fabric.is_global_zero:
+            self.log = RunLog(self.folder.log_path, self.folder.tensorboard_path, self.state.step)
+        self.logged_at = (self.state.step, self.state.seconds)
 
-def _refuse_folder(folder: Path, resume: bool) -> None:
-    if resume and not (folder / "last.ckpt").is_file():
-        raise FileNotFoundError(f"{folder} has no checkpoint to resume from (last.ckpt)")
-    if not resume and (folder / "last.ckpt").exists():
-        raise FileExistsError(f"{folder} is a run already. Go on with --resume {folder}, or choose another --name.")
-    if not resume and any((folder / name).exists() for name in ("done.json", "best")):
-        raise FileExistsError(f"{folder} is a run already, without its checkpoint. Choose another --name.")
+
+def _check_folder(folder: RunFolder, resume: bool) -> None:
+    if resume and not folder.has_checkpoint:
+        raise UserError(f"{folder} cannot be resumed: {folder.checkpoint_path.name} not found")
+    if not resume and folder.has_checkpoint:
+        raise UserError(f"{folder} is already a run. Continue it with --resume {folder}, or choose another --name.")
+    if not resume and (folder.is_finished or folder.has_model):
+        raise UserError(f"{folder} is already a run, without its checkpoint. Choose another --name.")
 
 
-def _refuse_other_model(ours: Experiment, theirs: Experiment, folder: Path) -> None:
-    """A run goes on with its data and model; the loss and the outer loop may change."""
+def _check_same_model(ours: Experiment, theirs: Experiment, folder: RunFolder) -> None:
+    """A resumed run keeps its data and model; the loss and the training options may change."""
     for name in ("data", "latent", "input", "encoder", "decoder"):
         if getattr(ours, name) != getattr(theirs, name):
-            raise ConfigError(
-                f"--resume {folder} goes on with the same data and model, but {name} is changed: "
+            raise UserError(
+                f"--resume {folder} continues with the same data and model, but {name} was changed: "
                 f"start a new run from its weights instead, with --init-from {folder}"
             )

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that training changes, written whole or not at all, loaded without pickled code."""
+"""Checkpoints: everything that training changes, written atomically and loaded without executing code."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from setpredict.config import ConfigError
+from setpredict.core.errors import UserError
 from setpredict.core.files import atomic
+from setpredict.core.weights import check_weights
+from setpredict.model import migrate_weights
 
 if TYPE_CHECKING:
     from setpredict.training.loop import TrainState
 
+VERSION = 2
 COUNTS = ("step", "seconds", "best", "stale", "lr_scale", "rollbacks")
 
 
 def save_checkpoint(path: Path, state: TrainState) -> None:
-    """Write the state of a run; a crash on the way leaves the checkpoint before it."""
-    content: dict[str, Any] = {name: getattr(state, name) for name in COUNTS}
+    """Write the state of a training; if that fails, the previous checkpoint stays."""
+    content: dict[str, Any] = {"version": VERSION, **{name: getattr(state, name) for name in COUNTS}}
     content["model"] = state.model.state_dict()
     content["optimizer"] = state.optimizer.state_dict()
     content["average"] = None if state.average is None else state.average.state_dict()
@@ -30,31 +33,24 @@ def save_checkpoint(path: Path, state: TrainState) -> None:
         with atomic(path) as temporary:
             torch.save(content, temporary)
     except (OSError, RuntimeError) as e:  # torch reports a full disk as a RuntimeError of its writer
-        kept = f"; {path} is still the one before" if path.exists() else ""
-        raise OSError(f"cannot write the checkpoint {path}: {_first_line(e)}{kept}") from e
+        kept = f"; {path} is still the previous one" if path.exists() else ""
+        raise UserError(f"cannot write the checkpoint {path}: {_first_line(e)}{kept}") from e
 
 
 def load_checkpoint(path: Path, state: TrainState) -> None:
-    """Put a run back to where its checkpoint was written."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: no checkpoint was written yet")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError, ValueError) as e:
-        raise ConfigError(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} is not a checkpoint of a run")
+    """Restore the state of a training from a checkpoint of this version or an older one."""
+    content = _migrate(_read(path), state, path)
     missing = [n for n in (*COUNTS, "model", "optimizer", "average", "random") if n not in content]
     if missing:
-        raise ConfigError(f"{path} is not a checkpoint of a run: it has no {missing[0]}")
-    _must_fit(path, state.model.state_dict(), content["model"])
+        raise UserError(f"{path} is not a checkpoint of a run: it has no {missing[0]!r}")
+    check_weights(state.model, content["model"], path)
     if (content["average"] is None) != (state.average is None):
-        raise ConfigError(f"{path} was written with another setting of --ema")
+        raise UserError(f"{path} was written with another setting of --ema")
     state.model.load_state_dict(content["model"])
     options = [{k: v for k, v in g.items() if k != "params"} for g in state.optimizer.param_groups]
     state.optimizer.load_state_dict(content["optimizer"])
     for group, configured in zip(state.optimizer.param_groups, options):
-        group.update(configured)  # which may have changed since
+        group.update(configured)  # the options may have changed since
     if state.average is not None:
         state.average.load_state_dict(content["average"])
     for name in COUNTS:
@@ -66,16 +62,29 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
         state.precision.load_state_dict(content["precision"])
 
 
-def _must_fit(path: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    for key in ours:
-        if key not in theirs:
-            raise ConfigError(f"{path} is of another model: it has no {key}")
-        if ours[key].shape != theirs[key].shape:
-            shapes = f"{tuple(theirs[key].shape)}, here it is {tuple(ours[key].shape)}"
-            raise ConfigError(f"{path} is of another model: its {key} is {shapes}")
-    extra = [key for key in theirs if key not in ours]
-    if extra:
-        raise ConfigError(f"{path} is of another model: {extra[0]} is not in this one")
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"{path} not found: no checkpoint was written yet")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError, ValueError) as e:
+        raise UserError(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a checkpoint of a run")
+    return content
+
+
+def _migrate(content: dict[str, Any], state: TrainState, path: Path) -> dict[str, Any]:
+    """The content in the form of this version."""
+    version = content.get("version", 1)
+    if version not in range(1, VERSION + 1):
+        raise UserError(f"{path} is a checkpoint of version {version!r}, expected 1 to {VERSION}: update setpredict")
+    if version == 1 and "optimiser" in content:
+        content["optimizer"] = content.pop("optimiser")
+    for name in ("model", "average"):
+        if isinstance(content.get(name), dict):
+            content[name] = migrate_weights(state.model, dict(content[name]))
+    return content
 
 
 def _first_line(e: Exception) -> str:

@@ -7,12 +7,12 @@ import os
 import torch
 from lightning_fabric import Fabric
 
-from setpredict.config import ConfigError, TrainConfig
-from setpredict.sets import NotFinite
+from setpredict.config import TrainConfig
+from setpredict.core.errors import NotFinite, UserError
 
 
 def make_fabric(train: TrainConfig) -> Fabric:
-    """The devices and precision of a run. Under torchrun, its world is used."""
+    """The devices and precision of a training. Under torchrun, its processes are used."""
     if train.threads:
         torch.set_num_threads(train.threads)
     under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
@@ -20,7 +20,7 @@ def make_fabric(train: TrainConfig) -> Fabric:
     nodes = int(os.environ["WORLD_SIZE"]) // devices if under_torchrun else 1
     accelerator = train.accelerator
     if accelerator == "auto" and not torch.cuda.is_available():
-        accelerator = "cpu"  # Apple's GPUs lack what the inner loop needs in float64; ask for mps by name
+        accelerator = "cpu"  # Apple GPUs lack the float64 operations that some parts need; ask for mps by name
     strategy = "ddp" if devices * nodes > 1 else "auto"
     try:
         fabric = Fabric(
@@ -28,7 +28,7 @@ def make_fabric(train: TrainConfig) -> Fabric:
         )
     except (RuntimeError, ImportError, ValueError) as e:
         reason = (str(e).splitlines() or [type(e).__name__])[0]
-        raise ConfigError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e
+        raise UserError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e
     # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
     fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]
     return fabric
@@ -43,6 +43,6 @@ def any_rank(fabric: Fabric, flag: bool) -> bool:
 
 
 def raise_anywhere(fabric: Fabric, problem: NotFinite | None) -> None:
-    """What one process met is raised in all of them, so that none waits for the others."""
+    """Raise the problem of one process in all of them, so that none waits for the others."""
     if any_rank(fabric, problem is not None):
         raise problem or NotFinite("another process met a value that is not finite")

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from lightning_fabric import Fabric
 from torchmetrics import MeanMetric, Metric
 
-from setpredict.config import LossConfig
+from setpredict.build import make_metrics
+from setpredict.core.errors import NotFinite
+from setpredict.core.modes import evaluating
 from setpredict.data.task import SetTask
-from setpredict.decoders import DSPN
-from setpredict.metrics import (
-    BoxAveragePrecision,
-    SetDistance,
-    SetSizeAccuracy,
-    StateAveragePrecision,
-)
+from setpredict.decoders import Decoder
+from setpredict.losses.outer import OuterLoss
+from setpredict.metrics import BoxAveragePrecision, SetSizeAccuracy, StateAveragePrecision
 from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
 from setpredict.model import SetPredictor
-from setpredict.core.modes import evaluating
-from setpredict.sets import NotFinite
-from setpredict.training.devices import raise_anywhere
-from setpredict.training.set_loss import make_set_loss
+from setpredict.training.devices import any_rank, raise_anywhere
 
 
 @dataclass
@@ -32,10 +28,11 @@ class Evaluation:
 
     split: str
     steps: int | None
+    """Inner steps; None for one-shot decoders."""
     samples: int
     metrics: dict[str, float] = field(default_factory=dict)
     milliseconds: float = 0.0
-    """Wall-clock a sample in this process, encoding and decoding."""
+    """Wall-clock time per sample in this process, for encoding and decoding."""
     score: tuple[float, float] = (0.0, 0.0)
     """Smaller is better: minus the mean AP (or the distance that training minimizes), then the set loss."""
 
@@ -45,18 +42,27 @@ def evaluate(
     fabric: Fabric,
     model: SetPredictor,
     task: SetTask,
-    loss: LossConfig,
+    loss: OuterLoss,
     split: str = "test",
     steps: int | None = None,
     batch_size: int = 128,
     workers: int = 0,
 ) -> Evaluation:
-    """Predict the whole split, no sample twice and none left out, and measure what fits the data set."""
-    meters = {name: meter.to(fabric.device) for name, meter in make_meters(task, loss).items()}
-    if isinstance(model.decoder, DSPN) and model.decoder.stop_below is not None:
-        meters["steps_taken"] = MeanMetric().to(fabric.device)
-    seen, seconds = 0, 0.0
-    problem = None
+    """Predict every sample of a split exactly once and compute the metrics that fit the data set.
+
+    Args:
+        fabric: The processes that share the samples.
+        model: Is put into evaluation mode for a while.
+        task: The data set.
+        loss: Its set loss is one of the metrics.
+        split: Which part of the data set.
+        steps: Inner steps (None: as trained).
+        batch_size: Samples decoded at once.
+        workers: Threads that load data ahead.
+    """
+    metrics = {name: metric.to(fabric.device) for name, metric in make_metrics(task, loss).items()}
+    taken = MeanMetric().to(fabric.device)
+    stops_early, count, seconds, problem = False, 0, 0.0, None
     try:
         rank, size = fabric.global_rank, fabric.world_size
         for batch in task.loader(split, batch_size, workers=workers, rank=rank, world_size=size):
@@ -65,51 +71,40 @@ def evaluate(
             with evaluating(model):
                 prediction = model(batch.input, steps=steps)
             seconds += _now(fabric) - began
-            seen += len(batch)
-            for meter in meters.values():
-                if isinstance(meter, MeanMetric):
-                    meter.update(prediction.steps_taken)
-                else:
-                    meter.update(prediction.final, batch.target, batch.index)
+            count += len(batch)
+            for metric in metrics.values():
+                metric.update(prediction.final, batch.target, batch.index)
+            if prediction.steps_taken is not None:
+                stops_early = True
+                taken.update(prediction.steps_taken)
     except NotFinite as e:
         problem = e
     raise_anywhere(fabric, problem)
-    metrics = {k: v for name, meter in meters.items() for k, v in named(name, meter).items()}
-    taken = (steps if steps is not None else model.decoder.steps) if isinstance(model.decoder, DSPN) else None
-    precisions = [v for k, v in metrics.items() if k.startswith("AP") and v == v]  # NaN where no set has an element
-    distance = metrics[loss.set]
+    values = {k: v for name, metric in metrics.items() for k, v in _named(name, metric).items()}
+    if any_rank(fabric, stops_early):
+        values["steps_taken"] = float(taken.compute())
+    trained = cast(Decoder, model.decoder).steps
+    used = (trained if steps is None else steps) if trained else None
+    precisions = [v for k, v in values.items() if k.startswith("AP") and v == v]  # NaN where no set has an element
+    distance = values[loss.name]
     score = (-sum(precisions) / len(precisions), distance) if precisions else (distance, distance)
-    return Evaluation(split, taken, len(task.split(split)), metrics, 1000 * seconds / max(seen, 1), score)
+    return Evaluation(split, used, len(task.split(split)), values, 1000 * seconds / max(count, 1), score)
 
 
 def _now(fabric: Fabric) -> float:
-    """The time when all that was asked of the device is done."""
+    """The time when the device has finished all work it was given."""
     if fabric.device.type == "cuda":
         torch.cuda.synchronize(fabric.device)
     return time.perf_counter()
 
 
-def make_meters(task: SetTask, loss: LossConfig) -> dict[str, Metric]:
-    """The set distance that training minimizes, and what the data set's kind calls for."""
-    meters: dict[str, Metric] = {loss.set: SetDistance(make_set_loss(loss, task))}
-    if task.kind == "boxes":
-        meters["AP"] = BoxAveragePrecision(groups=task.groups)
-    elif task.kind == "states":
-        first = min((start for start, _ in task.groups.values()), default=task.features)
-        scale = 1.0 if task.scale is None else tuple(task.scale[:first])
-        meters["AP"] = StateAveragePrecision(coordinates=first, scale=scale, groups=task.groups)
-    if task.variable:
-        meters["size"] = SetSizeAccuracy()
-    return meters
-
-
-def named(name: str, meter: Metric) -> dict[str, float]:
-    """A meter's numbers under the names of the paper's tables: AP50, AP0.25, chamfer, size_accuracy."""
-    value = meter.compute()
-    if isinstance(meter, BoxAveragePrecision):
+def _named(name: str, metric: Metric) -> dict[str, float]:
+    """A metric's numbers under the names of the paper's tables: AP50, AP0.25, chamfer, size_accuracy."""
+    value = metric.compute()
+    if isinstance(metric, BoxAveragePrecision):
         return {f"AP{round(100 * t)}": float(v) for t, v in zip(BOX_THRESHOLDS, value)}
-    if isinstance(meter, StateAveragePrecision):
+    if isinstance(metric, StateAveragePrecision):
         return {f"AP{t:g}".replace("inf", "∞"): float(v) for t, v in zip(STATE_THRESHOLDS, value)}
-    if isinstance(meter, SetSizeAccuracy):
+    if isinstance(metric, SetSizeAccuracy):
         return {f"size_{k}": float(v) for k, v in value.items()}
     return {name: float(value)}

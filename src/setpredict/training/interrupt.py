@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests, so that a run can finish its step and save."""
+"""Ctrl-C and SIGTERM as requests, so that a training can finish its step and save."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 class StopRequest(AbstractContextManager):
-    """Ctrl-C and SIGTERM ask the run to finish its step and save; a second Ctrl-C stops at once."""
+    """Ctrl-C or SIGTERM sets `asked`; a second Ctrl-C raises KeyboardInterrupt."""
 
     def __init__(self, console: Console):
         self.console, self.asked, self.before = console, False, {}

@@ -7,22 +7,27 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import Precision
 from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor
 
-from setpredict.config import LossConfig, TrainConfig
+from setpredict.build import make_optimizer
+from setpredict.config import TrainConfig
+from setpredict.core import rng
+from setpredict.core.errors import NotFinite
 from setpredict.data.task import Batch, SetTask
-from setpredict.decoders import DSPN
-from setpredict.losses import SetLoss, outer_loss
+from setpredict.decoders import Decoder
+from setpredict.losses.outer import OuterLoss
 from setpredict.model import SetPredictor
-from setpredict.sets import NotFinite, Prediction
+from setpredict.sets import Prediction
 from setpredict.training.devices import raise_anywhere
-from setpredict.training.optimizer import learning_rate, make_optimizer, update_average
-from setpredict.training.set_loss import make_set_loss
+from setpredict.training.optimizer import learning_rate, update_average
 
 
 @dataclass
@@ -43,10 +48,11 @@ class TrainState:
     module: _FabricModule = field(init=False)
     """The model as Fabric wraps it, for forward passes in training."""
     precision: Precision = field(init=False)
-    """Fabric's, which has a scaler of gradients if they are in float16."""
+    """Fabric's precision plugin, which has a gradient scaler for float16."""
 
     @classmethod
     def fresh(cls, fabric: Fabric, model: SetPredictor, config: TrainConfig) -> TrainState:
+        """The state before the first step."""
         average = copy.deepcopy(model).requires_grad_(False) if config.ema else None
         state = cls(model, make_optimizer(model, config), average)
         state.module, state.optimizer = fabric.setup(model, state.optimizer)
@@ -57,19 +63,20 @@ class TrainState:
 
     @property
     def best_weights(self) -> SetPredictor:
-        """What to evaluate and to save: the moving average if there is one."""
+        """The model to evaluate and to save: the moving average if there is one."""
         return self.model if self.average is None else self.average
 
 
 @dataclass
 class Step:
-    """One step of training, for whoever wants to look at it."""
+    """One step of training, as `after_step` sees it."""
 
     parts: dict[str, Tensor]
+    """The outer loss and its parts, by name."""
     prediction: Prediction
     batch: Batch
     done: float
-    """Fraction of the training that lies behind."""
+    """Completed fraction of the training."""
 
 
 AfterStep = Callable[[TrainState, Step], bool | None]
@@ -80,19 +87,18 @@ def fit(
     state: TrainState,
     task: SetTask,
     train: TrainConfig,
-    loss: LossConfig,
+    loss: OuterLoss,
     after_step: AfterStep = lambda state, step: None,
 ) -> None:
     """Train until the epochs, steps or minutes of `train` are over, or `after_step` returns True.
 
     Time spent in `after_step` (validation, checkpoints, logs) does not count as training time.
     """
-    set_loss = make_set_loss(loss, task)
     load = partial(task.loader, "train", train.batch_size, seed=train.seed, workers=train.workers)
     load = partial(load, rank=fabric.global_rank, world_size=fabric.world_size)
     batches, position = len(load()), state.step * train.accumulate  # of all epochs
     state.module.train()
-    state.optimizer.zero_grad()  # what a step that was given up has left
+    state.optimizer.zero_grad()  # an abandoned step may have left gradients
     began, done = time.perf_counter(), fraction_done(fabric, state, train, batches)
     while done < 1:
         epoch, start = divmod(position, batches)
@@ -101,7 +107,7 @@ def fit(
             position += 1
             last = position % train.accumulate == 0
             with fabric.no_backward_sync(state.module, enabled=not last):
-                parts, prediction = forward(fabric, state, batch, set_loss, loss, train, epoch, done)
+                parts, prediction = forward(fabric, state, batch, loss, train, epoch, done)
                 fabric.backward(parts["loss"] / train.accumulate)
             if not last:
                 continue
@@ -117,22 +123,19 @@ def forward(
     fabric: Fabric,
     state: TrainState,
     batch: Batch,
-    set_loss: SetLoss,
-    loss: LossConfig,
+    loss: OuterLoss,
     train: TrainConfig,
     epoch: int,
     done: float,
 ) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
-    decoder = state.model.decoder
-    steps = None
-    if isinstance(decoder, DSPN) and done < train.few_steps_until:
-        steps = max(1, decoder.steps // 2)
-    keys = batch.index + epoch * 1_000_003 + train.seed  # a random initial set belongs to its sample and epoch
+    trained = cast(Decoder, state.model.decoder).steps
+    steps = max(1, trained // 2) if trained and done < train.few_steps_until else None
+    keys = initial_keys(train.seed, epoch, batch.index)
     problem, parts, prediction = None, None, None
     try:
         prediction = state.module(batch.input, batch.target, steps=steps, keys=keys)
-        parts = outer_loss(prediction, batch.target, set_loss, steps=loss.steps, repr_weight=loss.repr_weight)
+        parts = loss(prediction, batch.target)
         if not bool(torch.isfinite(parts["loss"])):
             problem = NotFinite(f"the loss is {parts['loss'].item()}")
     except NotFinite as e:
@@ -143,8 +146,14 @@ def forward(
     return parts, prediction
 
 
+def initial_keys(seed: int, epoch: int, index: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """One key per sample for its random initial set, which depends on the seed, the epoch and the sample alone."""
+    keys = rng.item_keys(rng.key(seed, "initial", epoch), index.cpu().numpy())
+    return torch.from_numpy(keys.view(np.int64)).to(index.device)
+
+
 def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
-    """One step of the outer optimizer, unless a gradient is not finite."""
+    """One step of the outer optimizer; NotFinite if a gradient is not finite."""
     for group in state.optimizer.param_groups:
         group["lr"] = state.lr_scale * learning_rate(train, state.step, done)
     if train.clip_grad is not None:
@@ -152,7 +161,7 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
         norm = fabric.clip_gradients(state.module, state.optimizer, **limit)
     else:
         norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
-    # With a scaler overflow is normal: it skips the step and tries a smaller scale.
+    # With a scaler, overflow is normal: it skips the step and tries a smaller scale.
     scaled = getattr(state.precision, "scaler", None) is not None
     if not scaled and not bool(torch.isfinite(torch.as_tensor(norm))):
         state.optimizer.zero_grad()
@@ -165,7 +174,7 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
 
 
 def share_buffers(fabric: Fabric, state: TrainState) -> None:
-    """The first process's batch-norm statistics for all: each has updated them with its own batches."""
+    """Copy the first process's batch-norm statistics to all: each process has updated them with its own batches."""
     if fabric.world_size == 1:
         return
     for model in (state.model, state.average):
@@ -174,7 +183,7 @@ def share_buffers(fabric: Fabric, state: TrainState) -> None:
 
 
 def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches: int) -> float:
-    """How much of the training lies behind, by whichever limit comes first; all processes agree on it."""
+    """Completed fraction of the training, by whichever limit comes first; the same in all processes."""
     done = [state.step * train.accumulate / (train.epochs * batches) if train.epochs > 0 else 1.0]
     if train.max_steps is not None:
         done.append(state.step / train.max_steps if train.max_steps > 0 else 1.0)

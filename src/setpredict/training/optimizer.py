@@ -1,4 +1,4 @@
-"""The outer optimizer, its learning-rate schedule and the moving average of the weights."""
+"""The learning-rate schedule of the outer optimizer, and the moving average of the weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from torch import nn
 from setpredict.config import TrainConfig
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW over all parameters; the learning rate is set anew at every step by `learning_rate`."""
-    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kinds[config.optimizer](model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-
-
 def learning_rate(config: TrainConfig, step: int, done: float) -> float:
-    """The learning rate at a step, when a fraction `done` of the training lies behind.
+    """The learning rate at a step, after a fraction `done` of the training.
 
     >>> config = TrainConfig(lr=1.0, warmup_steps=10, schedule="cosine")
     >>> [round(learning_rate(config, step, done), 2) for step, done in [(0, 0.0), (4, 0.0), (99, 0.5), (200, 1.0)]]
@@ -33,7 +27,7 @@ def learning_rate(config: TrainConfig, step: int, done: float) -> float:
 
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """average ← d · average + (1 − d) · model, with a smaller d in the first steps; counts are copied.
+    """average ← d · average + (1 − d) · model, with a smaller d in the first steps; integer buffers are copied.
 
     The statistics of batch norms are averaged like weights: those of the newest weights do not fit averaged ones.
     """

@@ -1,1 +1,1 @@
-"""The page on which sets take shape, and the HTTP API behind it."""
+"""The web page that shows sets taking shape, and the HTTP API behind it."""

@@ -13,35 +13,37 @@ from PIL import Image
 from torch import Tensor
 
 from setpredict.data.clevr.camera import HEIGHT, WIDTH, project
-from setpredict.report.figures.drawing import in_words
+from setpredict.data.task import SetTask
+from setpredict.report.figures.drawing import shown_as_text
 from setpredict.report.tables.judged import columns, judge_boxes, judge_objects, true_objects
 from setpredict.sets import Prediction, Sets
-from setpredict.web.catalog import Served
 from setpredict.web.inputs import BadInput, Question
 
 
-def answer(question: Question, way: Prediction, milliseconds: float, together: int) -> bytes:
-    """The way of one sample as a DecodeAnswer in JSON."""
+def answer(question: Question, prediction: Prediction, milliseconds: float, batch_size: int) -> bytes:
+    """The trajectory of one sample (a batch of one) as a DecodeAnswer in JSON."""
     served, batch = question.served, question.batch
-    if not bool(torch.isfinite(way.elements).all() and torch.isfinite(way.mask).all()):
-        raise BadInput("decoding this input leaves the finite numbers; is it of the size that the model knows?")
-    words = in_words(served.task)
+    if not bool(torch.isfinite(prediction.elements).all() and torch.isfinite(prediction.mask).all()):
+        raise BadInput("decoding this input gives values that are not finite; is it in the range of the training data?")
+    task, steps = served.task, range(prediction.steps + 1)
+    as_text = shown_as_text(task)
+    losses = prediction.repr_loss
     content = {
         "model": served.name,
-        "steps": way.steps,
+        "steps": prediction.steps,
         "trained_steps": served.steps,
-        "elements": _rounded(way.elements[:, 0]),
-        "mask": _rounded(way.mask[:, 0].clamp(0, 1)),
-        "places": _places(question, way.elements[:, 0]),
-        "repr_loss": None if way.repr_loss is None else [float(f"{v:.4g}") for v in way.repr_loss[:, 0].tolist()],
-        "words": _in_words(served, way) if words else None,
-        "judged": None if batch is None else [_judged(served, way.step(t), batch.target) for t in range(way.steps + 1)],
-        "columns": columns(served.task) if words else list(served.task.feature_names),
+        "elements": _rounded(prediction.elements[:, 0]),
+        "mask": _rounded(prediction.mask[:, 0].clamp(0, 1)),
+        "positions": _positions(question, prediction.elements[:, 0]),
+        "repr_loss": None if losses is None else [float(f"{v:.4g}") for v in losses[:, 0].tolist()],
+        "text": [_text(task, prediction.elements[t]) for t in steps] if as_text else None,
+        "matches": None if batch is None else [_matches(task, prediction.step(t), batch.target) for t in steps],
+        "columns": columns(task) if as_text else list(task.feature_names),
         "input": None if batch is None else _input(batch.input),
         "target": None if batch is None else _target(question, batch.target),
-        "latent": _rounded(question.z[0]),
+        "latent": _rounded(question.code.vector[0]),
         "milliseconds": round(milliseconds, 2),
-        "together": together,
+        "batch_size": batch_size,
     }
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
@@ -50,8 +52,8 @@ def _rounded(values: Tensor) -> Any:
     return np.round(values.double().numpy(), 4).tolist()
 
 
-def _places(question: Question, elements: Tensor) -> Any:
-    """Where the objects of scenes are on their image, as parts of its width and height."""
+def _positions(question: Question, elements: Tensor) -> Any:
+    """The positions of the objects of scenes on their image, as fractions of its width and height."""
     served = question.served
     if served.task.kind != "states" or served.task.input_kind != "image" or served.task.scale is None:
         return None
@@ -63,18 +65,15 @@ def _places(question: Question, elements: Tensor) -> Any:
     return np.round(np.clip(np.nan_to_num(pixels), -9, 9), 4).tolist()
 
 
-def _in_words(served: Served, way: Prediction) -> list[list[list[str]]]:
-    task = served.task
-    rows = [
-        true_objects(task, Sets(way.elements[t], torch.ones_like(way.mask[t]).bool()), 0) for t in range(way.steps + 1)
-    ]
-    return [[[cell.text for cell in row.cells] for row in step] for step in rows]
+def _text(task: SetTask, elements: Tensor) -> list[list[str]]:
+    """The attributes of every element (1, N, D) as text."""
+    present = torch.ones(elements.shape[:2], dtype=torch.bool)
+    return [[cell.text for cell in row.cells] for row in true_objects(task, Sets(elements, present), 0)]
 
 
-def _judged(served: Served, sets: Sets, target: Sets) -> list[dict[str, Any]]:
-    """Only boxes and objects are right or wrong; points are near or far."""
-    if in_words(served.task):
-        rows = judge_objects(served.task, sets, target, 0)
+def _matches(task: SetTask, sets: Sets, target: Sets) -> list[dict[str, Any]]:
+    """The predicted elements with what is right; empty for points, which are only near or far."""
+    if shown_as_text(task):
         return [
             {
                 "element": row.element,
@@ -83,15 +82,14 @@ def _judged(served: Served, sets: Sets, target: Sets) -> list[dict[str, Any]]:
                 "score": round(row.score, 4),
                 "cells": [{"text": cell.text, "wrong": cell.wrong} for cell in row.cells],
             }
-            for row in rows
+            for row in judge_objects(task, sets, target, 0)
         ]
-    if served.task.kind != "boxes":
+    if task.kind != "boxes":
         return []
     scores = sets.mask[0].clamp(0, 1).tolist()
-    right = judge_boxes(sets, target, 0, served.task.groups)
     return [
-        {"element": i, "target": None, "right": good, "score": round(score, 4), "cells": []}
-        for i, (good, score) in enumerate(zip(right, scores))
+        {"element": i, "target": None, "right": right, "score": round(score, 4), "cells": []}
+        for i, (right, score) in enumerate(zip(judge_boxes(sets, target, 0, task.groups), scores))
     ]
 
 
@@ -108,5 +106,5 @@ def _input(value: Tensor | Sets) -> Any:
 
 def _target(question: Question, target: Sets) -> dict[str, Any]:
     elements, task = target.to_list()[0], question.served.task
-    words = [[c.text for c in row.cells] for row in true_objects(task, target, 0)] if in_words(task) else None
-    return {"elements": _rounded(elements), "places": _places(question, elements), "words": words}
+    text = _text(task, elements[None]) if shown_as_text(task) else None
+    return {"elements": _rounded(elements), "positions": _positions(question, elements), "text": text}

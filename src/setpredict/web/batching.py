@@ -1,4 +1,4 @@
-"""One worker that decodes what waits: requests of one model and number of steps go together; too many are refused."""
+"""The queue of requests: one worker decodes those for the same model and number of steps in one batch."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from dataclasses import dataclass, field
 
 import torch
 
-from setpredict.decoders import DSPN
-from setpredict.sets import NotFinite, Prediction
+from setpredict.core.errors import UserError
+from setpredict.encoders import Code
+from setpredict.sets import Prediction
 from setpredict.web.answers import answer
 from setpredict.web.catalog import Served
-from setpredict.web.inputs import BadInput, Question, understand
+from setpredict.web.inputs import BadInput, Question, encode_request
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeRequest
 
 
 class TooBusy(RuntimeError):
-    """More requests wait than the server keeps."""
+    """The queue is full, or a request waited too long."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Waiting:
+    """A request in the queue."""
+
     request: DecodeRequest
     served: Served
     future: Future[bytes] = field(default_factory=Future)
@@ -32,31 +35,34 @@ class Waiting:
 
     @property
     def key(self) -> tuple[str, int | None]:
+        """Requests with the same key can be decoded in one batch."""
         return self.served.name, self.request.steps if self.served.steps else None
 
 
-class Decoder:
-    """The queue and its worker. `submit` never blocks; the answer is a future of JSON."""
+class DecodeQueue:
+    """The queue and its worker thread."""
 
     def __init__(self, limits: Limits):
         self.limits = limits
         self.waiting: deque[Waiting] = deque()
-        self.at_work = 0
+        self.decoding = 0
         self.change = threading.Condition()
         self.closed = False
         self.thread = threading.Thread(target=self._work, name="setpredict-decoder", daemon=True)
         self.thread.start()
 
     def submit(self, request: DecodeRequest, served: Served) -> Future[bytes]:
+        """Add a request without blocking; the result is its answer as JSON. Raises TooBusy if the queue is full."""
         with self.change:
-            if self.closed or len(self.waiting) + self.at_work >= self.limits.waiting:
-                raise TooBusy(f"{self.limits.waiting} requests are waiting already; try again in a second")
+            if self.closed or len(self.waiting) + self.decoding >= self.limits.waiting:
+                raise TooBusy(f"{self.limits.waiting} requests are already waiting; try again in a second")
             entry = Waiting(request, served)
             self.waiting.append(entry)
             self.change.notify()
         return entry.future
 
     def close(self) -> None:
+        """Stop the worker; waiting requests are canceled."""
         with self.change:
             self.closed = True
             self.change.notify()
@@ -76,10 +82,10 @@ class Decoder:
                 self._decode(group)
             finally:
                 with self.change:
-                    self.at_work = 0
+                    self.decoding = 0
 
     def _take(self) -> list[Waiting]:
-        """The oldest request and others of its kind, without those whose time is over or whose asker has gone."""
+        """The oldest request and others with its key; canceled and expired requests are removed."""
         now = time.monotonic()
         alive = deque(e for e in self.waiting if not e.future.cancelled())
         for entry in [e for e in alive if now - e.since > self.limits.seconds]:
@@ -90,64 +96,65 @@ class Decoder:
             self.waiting = alive
             return []
         key = alive[0].key
-        group = [e for e in alive if e.key == key][: self.limits.together]
+        group = [e for e in alive if e.key == key][: self.limits.batch_size]
         self.waiting = deque(e for e in alive if e not in group)
-        self.at_work = len(group)
+        self.decoding = len(group)
         return group
 
     def _decode(self, group: list[Waiting]) -> None:
-        began = time.perf_counter()
+        start = time.perf_counter()
         questions: list[tuple[Waiting, Question]] = []
         for entry in group:
             if not entry.future.set_running_or_notify_cancel():
                 continue
             try:
-                questions.append((entry, understand(entry.request, entry.served, self.limits)))
+                questions.append((entry, encode_request(entry.request, entry.served, self.limits)))
             except Exception as e:
-                entry.future.set_exception(_blame(e))
+                entry.future.set_exception(_as_bad_input(e))
         if not questions:
             return
         try:
-            way = decode([q for _, q in questions])
-        except Exception as e:  # the batch as a whole failed: find out whose fault it was
+            prediction = decode([q for _, q in questions])
+        except Exception as e:  # perhaps because of one request: decode each separately
             for entry, question in questions:
-                self._alone(entry, question, e, len(questions))
+                self._decode_one(entry, question, e, len(questions))
             return
-        spent = 1000 * (time.perf_counter() - began)
+        spent = 1000 * (time.perf_counter() - start)
         for i, (entry, question) in enumerate(questions):
-            self._finish(entry, question, part(way, i), spent, len(questions))
+            self._finish(entry, question, part(prediction, i), spent, len(questions))
 
-    def _alone(self, entry: Waiting, question: Question, error: Exception, size: int) -> None:
+    def _decode_one(self, entry: Waiting, question: Question, error: Exception, size: int) -> None:
         if size == 1:
-            entry.future.set_exception(_blame(error))
+            entry.future.set_exception(_as_bad_input(error))
             return
         try:
             self._finish(entry, question, decode([question]), 0.0, 1)
         except Exception as e:
-            entry.future.set_exception(_blame(e))
+            entry.future.set_exception(_as_bad_input(e))
 
-    def _finish(self, entry: Waiting, question: Question, way: Prediction, spent: float, together: int) -> None:
+    def _finish(
+        self, entry: Waiting, question: Question, prediction: Prediction, spent: float, batch_size: int
+    ) -> None:
         try:
-            entry.future.set_result(answer(question, way, spent, together))
+            entry.future.set_result(answer(question, prediction, spent, batch_size))
         except Exception as e:
             entry.future.set_exception(e)
 
 
 @torch.no_grad()
 def decode(questions: list[Question]) -> Prediction:
-    """All questions are of one model and number of steps; no sample's answer depends on its neighbors."""
+    """Decode questions for the same model and number of steps in one batch; no prediction depends on the others."""
     served, steps = questions[0].served, questions[0].steps
-    z = torch.cat([q.z for q in questions])
-    decoder = served.model.decoder
-    return decoder(z, steps=steps) if isinstance(decoder, DSPN) else decoder(z)
+    code = Code(torch.cat([q.code.vector for q in questions]))
+    return served.model.decoder(code, steps=steps)
 
 
-def part(way: Prediction, i: int) -> Prediction:
-    """The way of one sample, still a batch."""
-    losses = None if way.repr_loss is None else way.repr_loss[:, i : i + 1]
-    return Prediction(way.elements[:, i : i + 1], way.mask[:, i : i + 1], losses)
+def part(prediction: Prediction, i: int) -> Prediction:
+    """The trajectory of sample i, as a batch of one."""
+    losses = None if prediction.repr_loss is None else prediction.repr_loss[:, i : i + 1]
+    return Prediction(prediction.elements[:, i : i + 1], prediction.mask[:, i : i + 1], losses)
 
 
-def _blame(error: Exception) -> Exception:
-    """Numbers that are not finite come from the input; any other error is ours."""
-    return BadInput(str(error)) if isinstance(error, NotFinite) else error
+def _as_bad_input(error: Exception) -> Exception:
+    """A UserError (such as a number that is not finite) is a mistake in the input; any other error is our bug."""
+    return BadInput(str(error)) if isinstance(error, UserError) else error

@@ -1,30 +1,32 @@
-"""What one request, and all that wait, may ask for."""
+"""The limits of one request and of all waiting requests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 LARGEST_NUMBER = 1000.0
-"""Coordinates and vector entries lie within plus and minus this; data are about 1 in size."""
+"""The largest absolute value of coordinates and vector entries; data has a range of about 1."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a server; beyond them is a 4xx or 503 that names the bound, or, without a request, the end."""
+    """The limits of a server. A request beyond them gets a 4xx or 503 response that names the limit; a connection
+    without a request is closed."""
 
     body_bytes: int = 1_000_000
+    """The size of a request's body."""
     body_seconds: float = 10.0
-    """From a request's head to the end of its body."""
+    """From the end of a request's head to the end of its body."""
     head_seconds: float = 10.0
-    """From a connection's beginning, or its last answer, to the end of the next request's head."""
+    """From the start of a connection, or the end of its last response, to the end of the next request's head."""
     connections: int = 200
-    """Open at once; further requests get a 503."""
+    """Open at the same time; further requests get a 503."""
     image_pixels: int = 4_000_000
-    """Width times height as the image's header has it: nothing larger is unpacked."""
+    """Width times height according to the image's header: a larger image is not decompressed."""
     waiting: int = 32
-    """Requests under way or waiting; further ones get a 503."""
-    together: int = 16
-    """Waiting requests of one model and number of steps are decoded together, at most so many."""
+    """Requests in the queue or being decoded; further ones get a 503."""
+    batch_size: int = 16
+    """Waiting requests for the same model and number of steps that are decoded in one batch."""
     seconds: float = 20.0
-    """From arrival to answer; later it is a 503."""
+    """From the arrival of a request to its response; a 503 after that."""

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as its OpenAPI document says it."""
+"""Requests and responses of the API, as in its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from setpredict.web.limits import LARGEST_NUMBER, MOST_STEPS
+from setpredict.web.limits import LARGEST_NUMBER, MAX_STEPS
 
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False, strict=True)]
 Element = Annotated[list[Number], Field(min_length=1, max_length=64)]
 
 
 class DecodeRequest(BaseModel):
-    """Exactly one of points, vector, image, sample and latent; which of them a model takes is in /api/models."""
+    """Exactly one of points, vector, image, sample and latent; /api/models says which of them a model accepts."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"points": [[0.2, 0.4]], "steps": 20}]})
 
     points: Annotated[list[Element], Field(max_length=2048)] | None = Field(
-        None, description="A set, for models whose input is one: a list of elements."
+        None, description="A list of elements, for models whose input is a set."
     )
     vector: Annotated[list[Number], Field(min_length=1, max_length=4096)] | None = Field(
-        None, description="A vector, for models whose input is one."
+        None, description="A list of numbers, for models whose input is a vector."
     )
     image: Annotated[str, Field(min_length=1, max_length=900_000)] | None = Field(
-        None, description="A PNG or JPEG in base64, for models whose input is an image. It is squashed to a square."
+        None, description="A PNG or JPEG in base64, for models whose input is an image. It is resized to a square."
     )
     sample: Annotated[int, Field(ge=0, le=10_000_000, strict=True)] | None = Field(
-        None, description="The number of a sample of the model's own data; the answer then has the target too."
+        None, description="The index of a sample of the model's own data; the response then includes the target."
     )
     latent: Annotated[list[Number], Field(min_length=1, max_length=4096)] | None = Field(
-        None, description="The vector z itself, to decode without encoding anything."
+        None, description="The vector z itself, to decode without encoding an input."
     )
-    steps: Annotated[int, Field(ge=0, le=MOST_STEPS, strict=True)] | None = Field(
-        None, description="Inner steps (none: as trained). One-shot decoders have one answer whatever it is."
+    steps: Annotated[int, Field(ge=0, le=MAX_STEPS, strict=True)] | None = Field(
+        None, description="The number of inner steps (null: as trained). One-shot decoders ignore it."
     )
 
 
 class ModelInfo(BaseModel):
-    """A model that can be asked."""
+    """A model that the server offers."""
 
     name: str
     tab: str
@@ -60,12 +60,14 @@ class ModelInfo(BaseModel):
 
 
 class ObjectCell(BaseModel):
+    """One attribute of an object as text, and whether it is wrong."""
+
     text: str
     wrong: bool
 
 
-class JudgedElement(BaseModel):
-    """A predicted element beside the true one it stands for."""
+class MatchedElement(BaseModel):
+    """A predicted element and the true element that it is matched with."""
 
     element: int
     target: int | None
@@ -75,24 +77,30 @@ class JudgedElement(BaseModel):
 
 
 class DecodeAnswer(BaseModel):
-    """Every set on the way from Y0 to YT."""
+    """Every set from Y0 to YT."""
 
     model: str
     steps: int
     trained_steps: int
     elements: list[list[list[float]]] = Field(description="(T+1, N, D): the elements of every step.")
-    mask: list[list[float]] = Field(description="(T+1, N): how sure the model is of each element, 0 to 1.")
-    places: list[list[list[float]]] | None = Field(description="Where objects are on the image, 0 to 1, if they are.")
+    mask: list[list[float]] = Field(description="(T+1, N): the model's confidence in each element, 0 to 1.")
+    positions: list[list[list[float]]] | None = Field(
+        description="(T+1, N, 2): for objects of scenes, their positions on the image, 0 to 1; null for other data."
+    )
     repr_loss: list[float] | None = Field(description="(T+1): the representation loss; null for one-shot decoders.")
-    words: list[list[list[str]]] | None = Field(description="Objects of every step in words.")
-    judged: list[list[JudgedElement]] | None = Field(description="With a sample: what is right at every step.")
+    text: list[list[list[str]]] | None = Field(
+        description="The attributes of the objects of every step as text; null for data without objects."
+    )
+    matches: list[list[MatchedElement]] | None = Field(description="With a sample: what is right at every step.")
     columns: list[str]
-    input: Any = Field(description="With a sample: what went in (a PNG as a data URL, or numbers).")
+    input: Any = Field(description="With a sample: its input (a PNG as a data URL, or numbers).")
     target: dict[str, Any] | None
     latent: list[float]
     milliseconds: float
-    together: int = Field(description="How many requests were decoded at once.")
+    batch_size: int = Field(description="The number of requests that were decoded in one batch.")
 
 
 class Problem(BaseModel):
+    """The reason for an error response."""
+
     detail: str

@@ -1,4 +1,4 @@
-"""The HTTP server: the page, the models, and the bounds within which they answer."""
+"""The HTTP server: the page, the API, and their limits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from setpredict import __version__
-from setpredict.web.batching import Decoder, TooBusy
+from setpredict.core.errors import UserError
+from setpredict.web.batching import DecodeQueue, TooBusy
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served, load_catalog
-from setpredict.web.connection import impatient
+from setpredict.web.connection import time_limited
 from setpredict.web.inputs import BadInput
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeAnswer, DecodeRequest, ModelInfo, Problem
@@ -40,51 +41,51 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
 def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)) -> FastAPI:
-    """The application around some models; `hosts` are the names under which it answers."""
+    """The application for some models; `hosts` are the host names that it accepts in requests."""
     limits = limits or Limits()
-    decoder = Decoder(limits)
+    queue = DecodeQueue(limits)
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        decoder.close()
+        queue.close()
 
     app = FastAPI(
         title="setpredict",
         version=__version__,
         summary="Decode vectors, points and images into sets, step by step.",
-        docs_url=None,  # FastAPI's own pages load scripts from elsewhere; ours is /docs below
+        docs_url=None,  # FastAPI's own pages load scripts from a CDN; ours is /docs below
         redoc_url=None,
-        lifespan=life,
+        lifespan=lifespan,
     )
-    app.add_middleware(BodyLimit, most=limits.body_bytes, seconds=limits.body_seconds)
+    app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
 
     @app.middleware("http")
-    async def with_headers(request: Request, go_on):
-        response = await go_on(request)
+    async def with_headers(request: Request, call_next):
+        response = await call_next(request)
         response.headers.update(HEADERS)
         return response
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        # FastAPI's own answer repeats the input, which may hold NaN and then cannot be written as JSON.
-        return _problem(422, "; ".join(_say(e) for e in error.errors()[:3]))
+        # FastAPI's own response repeats the input, which may contain NaN and then cannot be written as JSON.
+        return _problem(422, "; ".join(_as_text(e) for e in error.errors()[:3]))
 
     @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+    async def rejected(request: Request, error: HTTPException) -> JSONResponse:
         return _problem(error.status_code, str(error.detail), error.headers)
 
     @app.get("/healthz", tags=["server"])
     async def healthz() -> dict[str, str | int]:
-        """Whether the server is up, and how many requests wait."""
-        return {"status": "ok", "version": __version__, "models": len(models), "waiting": len(decoder.waiting)}
+        """Whether the server is up, and the number of waiting requests."""
+        return {"status": "ok", "version": __version__, "models": len(models), "waiting": len(queue.waiting)}
 
     infos = [served.info() for served in models.values()]
 
     @app.get("/api/models", tags=["models"])
     async def list_models() -> list[ModelInfo]:
-        """The models, what they take, and how good they are."""
+        """The models, their inputs and their scores."""
         return infos
 
     named = InPath(max_length=200, description="A name from /api/models.", json_schema_extra={"enum": list(models)})
@@ -94,21 +95,21 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         tags=["models"],
         response_model=DecodeAnswer,
         responses={
-            400: {"model": Problem, "description": "The body is no text."},
+            400: {"model": Problem, "description": "The body is not text."},
             404: {"model": Problem, "description": "No such model."},
             408: {"model": Problem, "description": "The body did not arrive in time."},
             413: {"model": Problem, "description": "The body is too large."},
-            422: {"model": Problem, "description": "The input does not fit; the detail says why."},
-            503: {"model": Problem, "description": "Too many requests wait, or the time is over."},
+            422: {"model": Problem, "description": "The input does not fit the model; the detail gives the reason."},
+            503: {"model": Problem, "description": "Too many requests are waiting, or the response took too long."},
         },
     )
     async def decode(request: DecodeRequest, model: str = named) -> Response:
         """Decode one input: the set after every step from Y0 to YT."""
         served = models.get(model)
         if served is None:
-            raise HTTPException(404, f"no model is called {model!r}; there are {', '.join(models)}")
+            raise HTTPException(404, f"model {model!r} not found; the models are {', '.join(models)}")
         try:
-            future = decoder.submit(request, served)
+            future = queue.submit(request, served)
             content = await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
         except TooBusy as e:
             raise HTTPException(503, str(e), {"retry-after": "1"}) from None
@@ -124,11 +125,11 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
 
 
 def serve(runs: Sequence[Path], host: str, port: int) -> None:
-    """Load the models and answer until stopped."""
-    torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # leave room for the browser on a small machine
+    """Load the shipped models and the given runs, and serve until interrupted."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # leave some of a small machine to the browser
     models = load_catalog(runs)
     if not models:
-        raise ValueError("there are no models to serve: none is shipped with this installation and no --run was given")
+        raise UserError("there are no models to serve: none is shipped with this installation and no --run was given")
     hosts = [*LOCAL, host] if host in LOCAL else ["*"]
     app = create_app(models, hosts=hosts)
     taken = _listen(host, port)
@@ -138,12 +139,12 @@ def serve(runs: Sequence[Path], host: str, port: int) -> None:
 
 
 def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
-    """How uvicorn runs the application, within the bounds that are its part."""
+    """uvicorn's configuration, with the limits that uvicorn itself enforces."""
     limits = limits or Limits()
     return uvicorn.Config(
         app,
-        http=impatient(limits.head_seconds),
-        limit_concurrency=limits.connections + 1,  # uvicorn refuses the one that reaches it
+        http=time_limited(limits.head_seconds),
+        limit_concurrency=limits.connections + 1,  # uvicorn rejects the one that reaches it
         timeout_keep_alive=5,
         log_level="warning",
         **options,
@@ -151,19 +152,19 @@ def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvic
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A bound socket, so that a port in use is one line and port 0 can be told."""
+    """A bound socket, so that a port in use is a one-line error and the number of a free port is known."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         taken = socket.socket(family, socket.SOCK_STREAM)
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
     except OSError as e:
-        raise ValueError(f"cannot listen on {host}, port {port}: {e.strerror or e}; choose another --port") from None
+        raise UserError(f"cannot listen on {host}, port {port}: {e.strerror or e}; choose another --port") from None
     return taken
 
 
 def _add_pages(app: FastAPI) -> None:
-    """The page's own files, each by its full name; no other file can be asked for."""
+    """One route per file of the page; no other file is reachable."""
     files = {f"/static/{path.name}": path for path in sorted(STATIC.iterdir()) if path.suffix in TYPES}
     files |= {"/": STATIC / "index.html", "/docs": STATIC / "docs.html"}
     for route, path in files.items():
@@ -182,8 +183,8 @@ def _problem(status: int, detail: str, headers=None) -> JSONResponse:
     return JSONResponse({"detail": detail}, status, headers=headers)
 
 
-def _say(error) -> str:
-    """One validation error as "points[3][0]: Input should be …"."""
+def _as_text(error) -> str:
+    """One validation error as text: "points[3][0]: Input should be …"."""
     if error["type"] == "json_invalid":
         return f"the body is not JSON: {error['ctx']['error']}"
     where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"][1:]).lstrip(".")

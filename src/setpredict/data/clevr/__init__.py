@@ -1,1 +1,1 @@
-"""CLEVR's own formats: states, boxes, its camera and its scene files."""
+"""CLEVR's formats: object states, boxes, the camera and the scene files."""

@@ -1,6 +1,6 @@
-"""Boxes around CLEVR's objects, which the data set does not have: the paper's heuristic, and exact ones.
+"""Bounding boxes of CLEVR's objects, which the data set does not contain: the paper's heuristic, and exact ones.
 
-Both are (left, top, right, bottom) as parts of the 480×320 image.
+Both are (left, top, right, bottom) as fractions of the 480×320 image.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SPHERE, CUBE, CYLINDER = (ATTRIBUTES["shape"].index(s) for s in ("sphere", "cube
 
 
 def paper_boxes(table: SceneTable) -> np.ndarray:
-    """The boxes that the paper's tables were measured with, (M, 4): a heuristic from each object's two centers.
+    """The boxes of the paper's tables, (M, 4): a heuristic from each object's 3D position and pixel position.
 
-    The rotated x' is used again to rotate y, as it was in the release: kept, so that results can be compared.
+    y is rotated with the already rotated x, as in the paper's code: kept, so that results are comparable.
     """
     c, s = table.right[table.scene_of_object].T  # (M,)
     x, y, z = table.coords.T
@@ -42,30 +42,30 @@ def paper_boxes(table: SceneTable) -> np.ndarray:
 
 
 def exact_boxes(table: SceneTable, cameras: np.ndarray | None = None) -> np.ndarray:
-    """The boxes of the objects' outlines as the camera sees them, (M, 4), cut off at the image's edges.
+    """The boxes of the objects' outlines as seen by the camera, (M, 4), clipped to the image.
 
-    Objects are whole: what another one hides is inside the box. `cameras` (S, 3) are recovered if not given.
+    Boxes include the parts of an object that other objects hide. `cameras` (S, 3) are recovered if not given.
     """
     if cameras is None:
         cameras = recover_cameras(table.coords, table.pixels, table.offsets)
-    place = cameras[table.scene_of_object]  # (M, 3)
+    camera = cameras[table.scene_of_object]  # (M, 3)
     radius = np.array([RADIUS[s] for s in ATTRIBUTES["size"]])[table.attributes[:, SIZE]]  # (M,)
-    boxes = np.empty((len(place), 4))
-    for kind, frame in ((SPHERE, _center), (CUBE, _corners), (CYLINDER, _rims)):
-        everyone = np.flatnonzero(table.attributes[:, SHAPE] == kind)
-        for which in np.array_split(everyone, len(everyone) // CHUNK + 1):
-            # Every shape is the hull of spheres (the rounding of its edges) around the points of a frame.
-            points, rounding = frame(radius[which], table.rotation[which])  # (m, P, 3), (m,)
-            points += (table.coords[which] - place[which])[:, None]
-            centers = points @ axes(place[which]).swapaxes(1, 2)  # (m, P, 3), in the camera's frame
-            boxes[which] = _outline(centers, rounding[:, None])
+    boxes = np.empty((len(camera), 4))
+    for shape, skeleton in ((SPHERE, _center), (CUBE, _corners), (CYLINDER, _rims)):
+        indices = np.flatnonzero(table.attributes[:, SHAPE] == shape)
+        for part in np.array_split(indices, len(indices) // CHUNK + 1):
+            # Every shape is the convex hull of spheres (its rounded edges) around the points of a skeleton.
+            points, rounding = skeleton(radius[part], table.rotation[part])  # (m, P, 3), (m,)
+            points += (table.coords[part] - camera[part])[:, None]
+            centers = points @ axes(camera[part]).swapaxes(1, 2)  # (m, P, 3), in the camera's frame
+            boxes[part] = _outline(centers, rounding[:, None])
     boxes = boxes * FOCAL + (WIDTH / 2, HEIGHT / 2, WIDTH / 2, HEIGHT / 2)
     return np.clip(boxes / (WIDTH, HEIGHT, WIDTH, HEIGHT), 0, 1)
 
 
 CHUNK = 4096
 RIM = 64
-"""Points on the rim of a cylinder: nowhere more than 0.06 pixels off the circle."""
+"""Points on the rim of a cylinder: at most 0.06 pixels off the circle."""
 
 
 def _center(radius: np.ndarray, rotation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ def _corners(radius: np.ndarray, rotation: np.ndarray) -> tuple[np.ndarray, np.n
     rounding = ROUNDING["cube"] * radius
     signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 1, 8)
     x, y, z = signs * (radius - rounding)[:, None]  # (m, 8) each
-    c, s = np.cos(rotation)[:, None], np.sin(rotation)[:, None]  # CLEVR applied its 0 to 360 as radians
+    c, s = np.cos(rotation)[:, None], np.sin(rotation)[:, None]  # CLEVR used its 0 to 360 as radians
     return np.stack([c * x - s * y, s * x + c * y, z], axis=-1), rounding
 
 
@@ -89,13 +89,14 @@ def _rims(radius: np.ndarray, rotation: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _outline(centers: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """The extent (m, 4), at unit focal length, of spheres around points (m, P, 3) of the camera's frame.
+    """The bounding boxes (m, 4), at unit focal length, of spheres around points (m, P, 3) in the camera's frame.
 
-    The two planes through the camera that touch a sphere of radius r at across x and depth z have the slopes
-    (x z ± r √(x² + z² − r²)) / (z² − r²).
+    The two planes through the camera that are tangent to a sphere of radius r at lateral offset x and depth z have the
+    slopes (x z ± r √(x² + z² − r²)) / (z² − r²).
     """
-    across, depth = centers[..., :2] * (1, -1), centers[..., 2:]  # (m, P, 2), (m, P, 1)
+    x, z = centers[..., :2] * (1, -1), centers[..., 2:]  # (m, P, 2), (m, P, 1)
     r = radius[..., None]
-    middle, root = across * depth, r * np.sqrt(across**2 + depth**2 - r**2)
-    below = depth**2 - r**2
-    return np.concatenate([((middle - root) / below).min(axis=1), ((middle + root) / below).max(axis=1)], axis=1)
+    middle, root = x * z, r * np.sqrt(x**2 + z**2 - r**2)
+    denominator = z**2 - r**2
+    low, high = (middle - root) / denominator, (middle + root) / denominator
+    return np.concatenate([low.min(axis=1), high.max(axis=1)], axis=1)

@@ -1,4 +1,4 @@
-"""CLEVR's scene files as flat arrays: parsed once, checked field by field."""
+"""CLEVR's scene files as flat arrays: parsed once, validated field by field."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from setpredict.data.io.cache import cached
-from setpredict.data.clevr.states import ATTRIBUTES
-from setpredict.data.io.json_text import FINITE, is_number, read_json, short
+from setpredict.core.errors import UserError
 from setpredict.core.paths import cache_folder, fingerprint
 from setpredict.core.progress import track
+from setpredict.data.clevr.states import ATTRIBUTES
+from setpredict.data.io.cache import cached
+from setpredict.data.io.json_text import FINITE, is_number, read_json, short
 
 
 @dataclass(eq=False)
 class SceneTable:
-    """S scenes with M objects in all; the objects of scene s are the rows offsets[s] to offsets[s + 1]."""
+    """S scenes with M objects in total; the objects of scene s are the rows offsets[s] to offsets[s + 1] - 1."""
 
     offsets: np.ndarray  # (S + 1,)
     coords: np.ndarray  # (M, 3), 3d_coords
-    pixels: np.ndarray  # (M, 3), column and row in the 480×320 frame, and depth
+    pixels: np.ndarray  # (M, 3), column and row in the 480×320 image, and depth
     rotation: np.ndarray  # (M,), as in the file
     attributes: np.ndarray  # (M, 4), indices into ATTRIBUTES
-    right: np.ndarray  # (S, 2), the ground's direction that is right in the image
+    right: np.ndarray  # (S, 2), the direction on the ground that is right in the image
     image: np.ndarray  # (S,), file names
 
     def __len__(self) -> int:
@@ -38,7 +39,7 @@ class SceneTable:
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     def select(self, scenes: np.ndarray) -> SceneTable:
-        """Only these scenes, in this order."""
+        """A table of these scenes, in this order."""
         sizes = np.diff(self.offsets)[scenes]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.offsets[:-1][scenes] - offsets[:-1], sizes) + np.arange(offsets[-1])
@@ -47,9 +48,9 @@ class SceneTable:
 
 
 def read_scenes(path: Path) -> SceneTable:
-    """The scenes of a CLEVR file, from the cache if the file has not changed since it was parsed."""
+    """The scenes of a CLEVR file, from the cache if the file is unchanged since it was parsed."""
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: CLEVR keeps the scenes of a split there")
+        raise UserError(f"{path} not found: CLEVR has one scene file per split there")
     parsed = cache_folder() / "clevr" / f"scenes-{path.stem}-{fingerprint([path], 'v1')}.npz"
     return cached(parsed, lambda temporary: _write_table(temporary, parse_scenes(path)), _read_table)
 
@@ -65,11 +66,11 @@ def _read_table(path: Path) -> SceneTable:
 
 
 def parse_scenes(path: Path) -> SceneTable:
-    """Parse and check a CLEVR scene file; what is wrong is named with its file, scene, object and field."""
+    """Parse and validate a CLEVR scene file; errors name the file, the scene, the object and the field."""
     content = read_json(path)
     scenes = content.get("scenes") if isinstance(content, dict) else None
     if not isinstance(scenes, list):
-        raise ValueError(f"{path} has no list 'scenes'")
+        raise UserError(f"{path} has no list 'scenes'")
     offsets, coords, pixels, rotation, attributes, right, image = [0], [], [], [], [], [], []
     for i, scene in enumerate(track(scenes, f"Reading {path.name}")):
         where = f"{path}, scene {i}"
@@ -78,7 +79,7 @@ def parse_scenes(path: Path) -> SceneTable:
         right.append(_numbers(_field(directions, "right", f"{where}, directions"), 3, f"{where}, directions.right")[:2])
         objects = _field(scene, "objects", where)
         if not isinstance(objects, list):
-            raise ValueError(f"{where}: objects must be a list, got {short(objects)}")
+            raise UserError(f"{where}: objects must be a list, got {short(objects)}")
         for j, o in enumerate(objects):
             here = f"{where}, object {j}"
             coords.append(_numbers(_field(o, "3d_coords", here), 3, f"{here}, 3d_coords"))
@@ -99,18 +100,18 @@ def parse_scenes(path: Path) -> SceneTable:
 
 def _field(record: Any, name: str, where: str) -> Any:
     if not isinstance(record, dict) or name not in record:
-        raise ValueError(f"{where}: field {name!r} is missing")
+        raise UserError(f"{where}: field {name!r} is missing")
     return record[name]
 
 
 def _numbers(value: Any, count: int, where: str) -> list[float]:
     if not isinstance(value, list) or len(value) != count or not all(is_number(v) for v in value):
-        raise ValueError(f"{where}: expected {FINITE} ({count} of them), got {short(value)}")
+        raise UserError(f"{where}: expected {FINITE} ({count} of them), got {short(value)}")
     return value
 
 
 def _category(record: Any, name: str, where: str) -> int:
     value = _field(record, name, where)
     if value not in ATTRIBUTES[name]:
-        raise ValueError(f"{where}: {name} {value!r} is unknown; expected one of {', '.join(ATTRIBUTES[name])}")
+        raise UserError(f"{where}: {name} {value!r} is unknown; expected one of {', '.join(ATTRIBUTES[name])}")
     return ATTRIBUTES[name].index(value)

@@ -1,1 +1,1 @@
-"""Reading and caching files."""
+"""File formats (IDX, JSON, jsonl, images), caches and downloads."""

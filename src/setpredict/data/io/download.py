@@ -1,4 +1,4 @@
-"""Download a file: resumed, retried, checked against its checksum, and put in place only when whole."""
+"""Download a file: resume, retry, verify the checksum, and move it into place only when it is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 
-from setpredict.core.paths import only_one_builder
+from setpredict.core.errors import UserError
+from setpredict.core.paths import build_lock
 from setpredict.core.progress import progress
 
 BLOCK = 1 << 16
@@ -19,9 +20,12 @@ BLOCK = 1 << 16
 def download(
     urls: Sequence[str], path: Path, md5: str, *, tries: int = 3, wait: float = 1.0, timeout: float = 15.0
 ) -> None:
-    """Fetch the first of `urls` that gives a file with this MD5 to `path`; a partial file is gone on with."""
-    with only_one_builder(path):
-        if path.exists():  # another process was faster
+    """Download `path` from the first of `urls` that serves a file with this MD5; a partial download is resumed.
+
+    All URLs are tried in turn, `tries` times, with a pause of `wait` seconds that doubles after each round.
+    """
+    with build_lock(path):
+        if path.exists():  # another process downloaded it
             return
         part = path.with_name(path.name + ".part")
         reason: Exception | str = ""
@@ -40,20 +44,20 @@ def download(
                 reason = f"its MD5 is {found}, expected {md5}"
             if attempt + 1 < tries:
                 time.sleep(wait * 2**attempt)
-        raise ConnectionError(
-            f"could not download {path.name} ({reason}); get it from {urls[0]} yourself and put it into {path.parent}"
+        raise UserError(
+            f"could not download {path.name} ({reason}); download {urls[0]} yourself and put it into {path.parent}"
         )
 
 
 def _fetch(url: str, part: Path, timeout: float) -> None:
-    """Append to `part` what it still lacks; raises if the connection ends before the announced length."""
+    """Append the missing bytes to `part`; raises if the connection ends before the announced length."""
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         answer = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # nothing lies behind what we have: whole, or not the same file
+        if error.code == 416:  # no bytes beyond ours: the file is complete, or it is a different one
             return
         raise OSError(f"{url} answered {error.code} {error.reason}") from None
     with answer:
@@ -68,4 +72,4 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
                 file.write(block)
                 advance(len(block))
         if total and part.stat().st_size < total:
-            raise OSError(f"{url} broke off after {part.stat().st_size} of {total} bytes")
+            raise OSError(f"the connection to {url} ended after {part.stat().st_size} of {total} bytes")

@@ -1,4 +1,4 @@
-"""IDX, the file format of MNIST: gzipped or not, seen from the content."""
+"""IDX, the file format of MNIST; gzip compression is detected from the content."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from setpredict.core.errors import UserError
+
 
 def read_idx(path: Path) -> np.ndarray:
     """The uint8 array in an IDX file."""
@@ -16,14 +18,14 @@ def read_idx(path: Path) -> np.ndarray:
         try:
             data = gzip.decompress(data)
         except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"{path} is not a whole gzip file: {error}") from None
+            raise UserError(f"{path} is not a valid gzip file: {error}") from None
     if len(data) < 4 or data[:3] != b"\x00\x00\x08":
-        raise ValueError(f"{path} is not an IDX file of bytes: it begins with {data[:4].hex() or 'nothing'}")
+        raise UserError(f"{path} is not an IDX file of bytes: it begins with {data[:4].hex() or 'nothing'}")
     axes = data[3]
     begin = 4 + 4 * axes
     if len(data) < begin:
-        raise ValueError(f"{path} ends within its header of {begin} bytes, at {len(data)}")
+        raise UserError(f"{path} ends at byte {len(data)}, inside its header of {begin} bytes")
     shape = tuple(int(n) for n in np.frombuffer(data, ">u4", axes, offset=4))
     if len(data) - begin != int(np.prod(shape)):
-        raise ValueError(f"{path} has {len(data) - begin} bytes of data, expected {shape}")
+        raise UserError(f"{path} has {len(data) - begin} bytes of data, expected {shape}")
     return np.frombuffer(data, np.uint8, offset=begin).reshape(shape)

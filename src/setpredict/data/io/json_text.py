@@ -1,4 +1,4 @@
-"""JSON from somebody else: read whole, or refused in one line that says where."""
+"""Untrusted JSON: parse it, or raise a one-line error that says where it is invalid."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from setpredict.core.errors import UserError
+
 LARGEST = 1e37
-"""Numbers beyond this do not fit where models keep theirs (float32)."""
+"""Larger numbers do not fit into float32."""
 FINITE = "finite numbers up to 1e37"
 
 
@@ -16,23 +18,23 @@ def read_json(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file: {error}") from None
+        raise UserError(f"{path} is not a text file: {error}") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not whole JSON: {json_fault(error, lines=True)}") from None
+        raise UserError(f"{path} is not valid JSON: {json_error(error, lines=True)}") from None
 
 
-def json_fault(error: ValueError | RecursionError, lines: bool = False) -> str:
-    """What `json.loads` did not like, in a few words; `lines` if the text has more than one."""
+def json_error(error: ValueError | RecursionError, lines: bool = False) -> str:
+    """An error of `json.loads` as one short line; with `lines`, including the line number."""
     if isinstance(error, json.JSONDecodeError):
         line = f"line {error.lineno}, " if lines else ""
         return f"{error.msg} at {line}column {error.colno}"
-    return "it is nested too deeply" if isinstance(error, RecursionError) else "it holds a number of too many digits"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "it has a number with too many digits"
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value from JSON is a number that a model can hold.
+    """Whether a value from JSON is a number that fits into float32.
 
     >>> [is_number(v) for v in (1, -2.5, 10**400, float("nan"), True, "1")]
     [True, True, False, False, False, False]
@@ -41,6 +43,10 @@ def is_number(value: Any) -> bool:
 
 
 def short(value: Any) -> str:
-    """A value as JSON, cut off when it is long."""
+    """A value as JSON, truncated to 60 characters.
+
+    >>> short([1, "a"]), short("x" * 100)[-6:]
+    ('[1, "a"]', 'xxx...')
+    """
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."

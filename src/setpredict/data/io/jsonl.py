@@ -1,4 +1,4 @@
-"""Read a jsonl file of (input, set) pairs: every line checked, what is wrong named by file, line and reason."""
+"""Read a jsonl file of (input, set) pairs; errors name the file, the line and the reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from setpredict.data.io.json_text import FINITE, is_number, json_fault, short
+from setpredict.core.errors import UserError
+from setpredict.data.io.json_text import FINITE, is_number, json_error, short
 
 InputKind = Literal["image", "vector", "set"]
 Element = list[float | str]
@@ -15,40 +16,40 @@ Element = list[float | str]
 
 @dataclass
 class Records:
-    """The lines of one file. Elements are lists of numbers and category names; all have the same columns."""
+    """The samples of one file. Elements are lists of numbers and category names; all have the same columns."""
 
     path: Path
     input_kind: InputKind | None = None
     input_width: int | None = None
-    """Length of an input vector, or features of an input element."""
+    """Length of an input vector, or number of features of an input element."""
     columns: list[bool] | None = None
-    """For each feature of an element: is it a category (text)?"""
+    """For each column of an element: whether it is a category (text)."""
     inputs: list[Any] = field(default_factory=list)
     sets: list[list[Element]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    """Line numbers, for later errors."""
+    """The line number of each sample, for error messages."""
 
-    def fail(self, line: int, reason: str) -> ValueError:
-        return ValueError(f"{self.path}, line {line}: {reason}")
+    def error(self, line: int, reason: str) -> UserError:
+        return UserError(f"{self.path}, line {line}: {reason}")
 
 
 def read_jsonl(path: Path, like: Records | None = None) -> Records:
-    """Parse and check a file; with `like`, its inputs and elements must have the same form as there."""
+    """Parse and validate a file; with `like`, inputs and elements must have the same form as in that file."""
     records = Records(path)
     if like is not None:
         records.input_kind, records.input_width, records.columns = like.input_kind, like.input_width, like.columns
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file: {error}") from None
+        raise UserError(f"{path} is not a text file: {error}") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             _read_line(records, number, line)
     if not records.sets:
-        raise ValueError(f"{path} has no samples")
+        raise UserError(f"{path} has no samples")
     for number, value in zip(records.lines, records.inputs):
-        if value == [] and records.input_kind in ("vector", "image"):  # at the top, before any input had a form
-            raise records.fail(number, f"input is empty, but those after it are {records.input_kind}s")
+        if value == [] and records.input_kind in ("vector", "image"):  # read before the kind of input was known
+            raise records.error(number, f"input is empty, but later inputs are {records.input_kind}s")
     return records
 
 
@@ -56,12 +57,12 @@ def _read_line(records: Records, number: int, line: str) -> None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise records.fail(number, f"not whole JSON: {json_fault(error)}") from None
+        raise records.error(number, f"not valid JSON: {json_error(error)}") from None
     if not isinstance(record, dict):
-        raise records.fail(number, f'expected {{"input": …, "set": …}}, got {short(record)}')
+        raise records.error(number, f'expected {{"input": …, "set": …}}, got {short(record)}')
     for name in ("input", "set"):
         if name not in record:
-            raise records.fail(number, f"field {name!r} is missing")
+            raise records.error(number, f"field {name!r} is missing")
     records.inputs.append(_check_input(records, number, record["input"]))
     records.sets.append(_check_set(records, number, record["set"]))
     records.lines.append(number)
@@ -69,22 +70,23 @@ def _read_line(records: Records, number: int, line: str) -> None:
 
 def _check_input(records: Records, number: int, value: Any) -> Any:
     if value == [] and records.input_kind is None:
-        return value  # an empty set, as later lines will show
+        return value  # an empty set, if later lines have sets
     kind = _input_kind(value, records.input_kind)
     if kind is None:
         expected = "an image file, a list of numbers or a list of lists of numbers"
-        raise records.fail(number, f"input is {short(value)}, expected {expected}")
+        raise records.error(number, f"input is {short(value)}, expected {expected}")
     records.input_kind = records.input_kind or kind
     if kind != records.input_kind:
-        raise records.fail(number, f"input is {_a(kind)}, but inputs before it are {records.input_kind}s")
+        article = "an" if kind == "image" else "a"
+        raise records.error(number, f"input is {article} {kind}, but earlier inputs are {records.input_kind}s")
     if kind == "image":
         return value
     for row in [value] if kind == "vector" else value:
         if not isinstance(row, list) or not all(is_number(v) for v in row):
-            raise records.fail(number, f"input holds {short(row)}, expected {FINITE}")
+            raise records.error(number, f"input contains {short(row)}, expected {FINITE}")
         records.input_width = len(row) if records.input_width is None else records.input_width
         if len(row) != records.input_width:
-            raise records.fail(number, f"input has {len(row)} numbers, but those before it {records.input_width}")
+            raise records.error(number, f"input has {len(row)} numbers, but earlier inputs have {records.input_width}")
     return value
 
 
@@ -100,28 +102,26 @@ def _input_kind(value: Any, before: InputKind | None) -> InputKind | None:
 
 def _check_set(records: Records, number: int, value: Any) -> list[Element]:
     if not isinstance(value, list):
-        raise records.fail(number, f"set is {short(value)}, expected a list of elements")
+        raise records.error(number, f"set is {short(value)}, expected a list of elements")
     for i, element in enumerate(value):
         if not isinstance(element, list) or not element:
-            raise records.fail(number, f"element {i} is {short(element)}, expected a list of features")
+            raise records.error(number, f"element {i} is {short(element)}, expected a list of features")
         for j, v in enumerate(element):
             if not (is_number(v) or isinstance(v, str)):
-                raise records.fail(
+                raise records.error(
                     number, f"element {i}, feature {j} is {short(v)}, expected {FINITE} or category names"
                 )
         columns = [isinstance(v, str) for v in element]
         if records.columns is None:
             records.columns = columns
         if len(columns) != len(records.columns):
-            raise records.fail(
-                number, f"element {i} has {len(columns)} features, but those before it {len(records.columns)}"
+            raise records.error(
+                number, f"element {i} has {len(columns)} features, but earlier elements have {len(records.columns)}"
             )
         for j, (now, before) in enumerate(zip(columns, records.columns)):
             if now != before:
                 kind = "a category name" if before else "a number"
-                raise records.fail(number, f"element {i}, feature {j} is {short(element[j])}, but {kind} before it")
+                raise records.error(
+                    number, f"element {i}, feature {j} is {short(element[j])}, but it is {kind} in earlier elements"
+                )
     return value
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind == "image" else f"a {kind}"

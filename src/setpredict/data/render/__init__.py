@@ -1,1 +1,1 @@
-"""Scenes by CLEVR's rules: a sampler, a ray tracer, and a writer of CLEVR's layout."""
+"""A ray tracer for scenes like CLEVR's: sampling, shapes, light, materials, images and files."""

@@ -1,7 +1,7 @@
-"""Light in a CLEVR scene: three area lights with soft shadows, and what comes from all around.
+"""Light in a CLEVR scene: three area lights with soft shadows, and ambient light.
 
-The constants are fitted to genuine CLEVR images: the lights to the bare ground (mean error 2 of 255), the rest to
-objects of known place and color.
+The constants are fitted to original CLEVR images: the lights to the bare ground (mean error 2 of 255), the others to
+objects of known position and color.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from setpredict.core.jit import kernel
 from setpredict.data.render.shapes import BOUND, CUBE, SHAPE, R, X, Y, Z, span, to_own_frame
 
 LIGHTS = np.array([[6.45, -2.91, 4.26], [-4.67, -4.01, 3.01], [-1.17, 2.65, 5.82]])
-"""Where key, fill and back light usually are; they face the origin."""
+"""Usual positions of the key, fill and back light; they face the origin."""
 POWER = np.array([[5.20, 4.83, 4.16], [1.30, 1.41, 1.75], [2.30, 2.30, 2.27]])
-"""RGB on the ground, whose albedo is folded in."""
+"""RGB on the ground, including its albedo."""
 LIGHT_RADIUS = np.array([0.33, 0.33, 0.33])
 GROUND_AMBIENT = 0.136
 OBJECT_GAIN = 1.23
-"""Ground albedo is below one: a white object is brighter by this."""
+"""The albedo of the ground is below one: a white object is brighter by this factor."""
 COVER = 0.6
-"""How much an object hides of the light from all around."""
+"""The fraction of ambient light that an object hides."""
 SAMPLES = 8
 
 
@@ -39,9 +39,9 @@ DISC = _disc(SAMPLES)
 @kernel
 @no_type_check
 def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
-    """The part of a round light that is seen from a point: 1 in full light, 0 in the umbra.
+    """The visible fraction of a round light from a point: 1 in full light, 0 in the umbra.
 
-    `turn` is an angle that rotates the sample points; `candidates` is scratch space for object indices.
+    `turn` is an angle that rotates the sample points; `candidates` is a buffer for object indices.
     """
     lx, ly, lz = light[0] - px, light[1] - py, light[2] - pz
     length2 = lx * lx + ly * ly + lz * lz
@@ -60,7 +60,7 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
             count += 1
     if count == 0:
         return 1.0
-    # Two directions across the light's disc, which faces the origin.
+    # Two directions that span the light's disc, which faces the origin.
     norm = 1.0 / np.sqrt(light[0] ** 2 + light[1] ** 2 + light[2] ** 2)
     nx, ny, nz = light[0] * norm, light[1] * norm, light[2] * norm
     flat = 1.0 / np.sqrt(nx * nx + ny * ny)
@@ -76,7 +76,7 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
         for j in range(count):
             o = objects[candidates[j]]
             qx, qy, qz, ex, ey, ez = to_own_frame(o, px, py, pz, dx, dy, dz)
-            if o[SHAPE] == CUBE:  # its edges are round: a sharp one a little smaller casts the same shadow
+            if o[SHAPE] == CUBE:  # its edges are rounded: a slightly smaller one with sharp edges casts the same shadow
                 qx, qy, qz, ex, ey, ez = 1.06 * qx, 1.06 * qy, 1.06 * qz, 1.06 * ex, 1.06 * ey, 1.06 * ez
             enter, leave = span(int(o[SHAPE]), qx, qy, qz, ex, ey, ez)
             if enter < min(leave, 1.0) and leave > 0.0:
@@ -90,10 +90,10 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
 @kernel
 @no_type_check
 def openness(objects, skip, px, py, pz, nx, ny, nz):
-    """The part of the light from all around that other objects leave to a point with this normal.
+    """The fraction of ambient light that other objects do not hide from a point with this normal.
 
-    Each object counts as a ball. A black one takes cos · (radius / distance)² of the half-space before the point;
-    with the light that objects throw back, the fourth power fits CLEVR's images better.
+    Each object is treated as a ball. A black ball hides cos · (radius / distance)² of the half-space above the point;
+    since objects also reflect light, the fourth power fits CLEVR's images better.
     """
     left = 1.0
     for i in range(len(objects)):
@@ -108,7 +108,7 @@ def openness(objects, skip, px, py, pz, nx, ny, nz):
         d2 = max(d2, r2)
         d = np.sqrt(d2)
         cos = (qx * nx + qy * ny + qz * nz) / d
-        # A ball partly below the tangent plane still covers something: shift by its apparent half-angle.
+        # A ball partly below the tangent plane still hides some light: shift by its apparent half-angle.
         size = np.sqrt(r2 / d2)
         cos = (cos + size) / (1.0 + size)
         if cos > 0.0:
@@ -119,7 +119,7 @@ def openness(objects, skip, px, py, pz, nx, ny, nz):
 @kernel
 @no_type_check
 def falling_light(light, px, py, pz, nx, ny, nz):
-    """cos at the surface · cos at the light / distance²: what an area light that faces the origin sends."""
+    """The light from an area light that faces the origin: cos at the surface · cos at the light / distance²."""
     lx, ly, lz = light[0] - px, light[1] - py, light[2] - pz
     surface = lx * nx + ly * ny + lz * nz
     if surface <= 0.0:

@@ -1,4 +1,4 @@
-"""Scenes by CLEVR's rules: where objects, camera and lights are, as a function of (seed, split, epoch, index)."""
+"""Sample scenes by CLEVR's rules: objects, camera and lights as a function of (seed, split, epoch, index)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import no_type_check
 
 import numpy as np
 
+from setpredict.core.errors import UserError
+from setpredict.core.jit import kernel
+from setpredict.core.rng import draw, key, start
 from setpredict.data.clevr.camera import JITTER, RIGHT, USUAL_PLACE, axes, project
 from setpredict.data.clevr.scene_files import SceneTable
 from setpredict.data.clevr.states import ATTRIBUTES, RADIUS
-from setpredict.core.jit import kernel
-from setpredict.core.rng import key
-from setpredict.core.rng import draw, start
-from setpredict.data.render.tracer import View, mark_instances, object_rows
 from setpredict.data.render.light import LIGHTS
+from setpredict.data.render.tracer import View, mark_instances, object_rows
 
 HALF_SIDE = 3.0
 GAP = 0.25
-"""Between the surfaces of two objects."""
-APART = 0.4
-"""Along right and along front, so that "left of" and "behind" are never in doubt."""
+"""Smallest distance between the surfaces of two objects."""
+MARGIN = 0.4
+"""Smallest distance of two centers along "right" and along "front", so that "left of" and "behind" are unambiguous."""
 SEEN_WIDTH, SEEN_HEIGHT, SEEN_PIXELS = 240, 160, 50
-"""Each object shows at least 50 pixels of 240×160: a fixed buffer, so that the image size changes no scene."""
-PLACES = 50
-SCENES = 400
+"""Each object shows at least 50 pixels of 240×160: a fixed size, so that scenes do not depend on the image size."""
+POSITION_TRIES = 50
+SCENE_TRIES = 400
 MOST_OBJECTS, LARGEST_SIDE = 100, 4096
-"""More is a slip of the keyboard: there is room for about 15 objects, and an image is made in memory."""
+"""Larger values are typing errors: about 15 objects fit into a scene, and an image must fit into memory."""
 
 CAMERA = np.array(USUAL_PLACE)
 DIRECTIONS = np.array([[RIGHT[0], RIGHT[1]], [RIGHT[1], -RIGHT[0]]])  # right, front
@@ -37,6 +37,8 @@ RADII = np.array([RADIUS[s] for s in ATTRIBUTES["size"]])
 
 @dataclass(frozen=True, eq=False)
 class SampledScene:
+    """One scene of n objects."""
+
     coords: np.ndarray  # (n, 3)
     attributes: np.ndarray  # (n, 4) uint8, indices into ATTRIBUTES
     rotation: np.ndarray  # (n,), 0 to 360
@@ -49,45 +51,49 @@ class SampledScene:
 
     @property
     def pixels(self) -> np.ndarray:
-        """Column, row (whole numbers, as in CLEVR's files) and depth: (n, 3)."""
+        """Column and row (integers, as in CLEVR's files), and depth: (n, 3)."""
         pixels = project(self.coords, self.camera)
         pixels[:, :2] = np.round(pixels[:, :2])
         return pixels
 
 
-def sample_scene(seed: int, split: str, index: int, epoch: int = 0, least: int = 3, most: int = 10) -> SampledScene:
-    """One scene of `least` to `most` objects."""
-    check_counts(least, most)
+def sample_scene(
+    seed: int, split: str, index: int, epoch: int = 0, min_objects: int = 3, max_objects: int = 10
+) -> SampledScene:
+    """One scene of `min_objects` to `max_objects` objects."""
+    check_counts(min_objects, max_objects)
     state = np.array([start(np.uint64(key(seed, "scenes", split, epoch)), index)], np.uint64)
-    n = least + int(draw(state) * (most + 1 - least))
+    n = min_objects + int(draw(state) * (max_objects + 1 - min_objects))
     camera, lights = np.empty(3), np.empty((3, 3))
     coords, attributes, rotation = np.empty((n, 3)), np.empty((n, 4), np.uint8), np.empty(n)
     _jitter(state, camera, lights)
     frame = axes(camera)
     buffer = np.empty((SEEN_HEIGHT, SEEN_WIDTH), np.int16)
-    for _ in range(SCENES):
-        if not _place(state, coords, attributes, rotation):
+    for _ in range(SCENE_TRIES):
+        if not _place_objects(state, coords, attributes, rotation):
             continue
         mark_instances(object_rows(coords, attributes, rotation), camera, frame, buffer)
         if n == 0 or np.bincount(buffer.ravel() + 1, minlength=n + 1)[1:].min() >= SEEN_PIXELS:
             return SampledScene(coords, attributes, rotation, camera, lights)
-    raise ValueError(f"no room for {n} objects that are all visible, in {SCENES} attempts; use fewer than {n}")
+    raise UserError(f"could not place {n} visible objects in {SCENE_TRIES} attempts; use fewer than {n}")
 
 
-def check_counts(least: int, most: int) -> None:
-    if not 0 <= least <= most:
-        raise ValueError(f"the object counts must satisfy 0 <= min <= max, got min {least} and max {most}")
-    if most > MOST_OBJECTS:
-        raise ValueError(f"a scene has at most {MOST_OBJECTS} objects, got max {most}")
+def check_counts(min_objects: int, max_objects: int) -> None:
+    """Raise if these numbers of objects are impossible."""
+    if not 0 <= min_objects <= max_objects:
+        raise UserError(f"object counts must satisfy 0 <= min <= max, got min {min_objects} and max {max_objects}")
+    if max_objects > MOST_OBJECTS:
+        raise UserError(f"a scene can have at most {MOST_OBJECTS} objects, got max {max_objects}")
 
 
 def check_side(size: int) -> None:
+    """Raise if images of this size are impossible."""
     if not 1 <= size <= LARGEST_SIDE:
-        raise ValueError(f"size must be from 1 to {LARGEST_SIDE} pixels, got {size}")
+        raise UserError(f"size must be from 1 to {LARGEST_SIDE} pixels, got {size}")
 
 
 def scene_table(scenes: Sequence[SampledScene], names: Sequence[str] | None = None) -> SceneTable:
-    """Sampled scenes in the form in which CLEVR's files are read."""
+    """Sampled scenes as a table, like scenes read from CLEVR's files."""
     sizes = [len(s.coords) for s in scenes]
     return SceneTable(
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
@@ -112,15 +118,15 @@ def _jitter(state, camera, lights):
 
 @kernel
 @no_type_check
-def _place(state, coords, attributes, rotation):
-    """Fill in objects one after the other; False if one finds no place in 50 tries."""
+def _place_objects(state, coords, attributes, rotation):
+    """Place objects one after another; False if one finds no free position in POSITION_TRIES tries."""
     for i in range(len(coords)):
         for a in range(4):
             attributes[i, a] = np.uint8(draw(state) * CHOICES[a])
         radius = RADII[attributes[i, 3]]
         rotation[i] = 360.0 * draw(state)
         found = False
-        for _ in range(PLACES):
+        for _ in range(POSITION_TRIES):
             x = HALF_SIDE * (2.0 * draw(state) - 1.0)
             y = HALF_SIDE * (2.0 * draw(state) - 1.0)
             found = True
@@ -130,7 +136,7 @@ def _place(state, coords, attributes, rotation):
                     found = False
                     break
                 for d in range(2):
-                    if abs(dx * DIRECTIONS[d, 0] + dy * DIRECTIONS[d, 1]) < APART:
+                    if abs(dx * DIRECTIONS[d, 0] + dy * DIRECTIONS[d, 1]) < MARGIN:
                         found = False
                 if not found:
                     break

@@ -1,7 +1,7 @@
-"""Where a ray meets a sphere, a cube or a cylinder with rounded edges, in each object's own frame.
+"""Intersections of rays with spheres, cubes and cylinders with rounded edges, in each object's own frame.
 
 An object is a row of numbers (the columns below); its own frame has its center at the origin and its radius as unit.
-All kernels are serial and let go of the interpreter's lock: run them in threads, one scene each.
+All kernels are serial and release the GIL: run them in threads, one scene per thread.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import no_type_check
 
 import numpy as np
 
-from setpredict.data.clevr.states import ROUNDING
 from setpredict.core.jit import kernel
+from setpredict.data.clevr.states import ROUNDING
 
 # The columns of an object.
 SHAPE, METAL, X, Y, Z, R, COS, SIN, RED, GREEN, BLUE, BOUND = range(12)
 COLUMNS = 12
-SPHERE, CUBE, CYLINDER = 0, 1, 2  # as in clevr_state.ATTRIBUTES
+SPHERE, CUBE, CYLINDER = 0, 1, 2  # as in ATTRIBUTES of data/clevr/states.py
 FAR = 1e30
 
 CUBE_ROUNDING = ROUNDING["cube"]
 CYLINDER_ROUNDING = ROUNDING["cylinder"]
 BOUNDS = (1.0, 1.59, 1.40)
-"""Radius of the sphere around each shape, in radii (a rounded cube is smaller than √3)."""
+"""Radius of the bounding sphere of each shape, in radii (that of a rounded cube is below √3)."""
 
 
 @kernel
@@ -39,7 +39,7 @@ def to_own_frame(o, px, py, pz, dx, dy, dz):
 @kernel
 @no_type_check
 def span(shape, px, py, pz, dx, dy, dz):
-    """The parameters between which a line is within the shape with sharp edges; the first is larger if never."""
+    """The parameters where a line enters and leaves the shape with sharp edges; enter > leave if it misses it."""
     lo, hi = -FAR, FAR
     if shape != SPHERE:
         inverse = 1.0 / dz if abs(dz) > 1e-12 else 1e12
@@ -65,7 +65,7 @@ def span(shape, px, py, pz, dx, dy, dz):
 @kernel
 @no_type_check
 def distance(shape, x, y, z):
-    """From a point outside to the rounded cube or cylinder (0 within)."""
+    """The signed distance of a point outside (or on the surface) from the rounded cube or cylinder."""
     if shape == CUBE:
         b = CUBE_ROUNDING
         ex, ey = max(abs(x) - (1.0 - b), 0.0), max(abs(y) - (1.0 - b), 0.0)
@@ -82,7 +82,7 @@ def distance(shape, x, y, z):
 def hit_rounded(shape, px, py, pz, dx, dy, dz):
     """The parameter t > 0 at which a ray enters the shape with rounded edges, or FAR.
 
-    From the sharp shape's surface on, it goes ahead by steps as long as the distance to the rounded one.
+    Sphere tracing: starting at the surface of the sharp shape, step by the distance to the rounded shape.
     """
     t, leave = span(shape, px, py, pz, dx, dy, dz)
     if t >= leave or t <= 0.0:
@@ -105,7 +105,7 @@ def hit_rounded(shape, px, py, pz, dx, dy, dz):
 @kernel
 @no_type_check
 def normal(o, px, py, pz):
-    """The outward normal of object `o` at a point of its surface, both in the world's frame."""
+    """The outward normal of object `o` at a point of its surface, both in world coordinates."""
     s = 1.0 / o[R]
     wx, wy, z = (px - o[X]) * s, (py - o[Y]) * s, (pz - o[Z]) * s
     c, n = o[COS], o[SIN]
@@ -129,7 +129,7 @@ def normal(o, px, py, pz):
 @kernel
 @no_type_check
 def nearest(objects, skip, px, py, pz, dx, dy, dz):
-    """The first object but `skip` that a ray of unit direction meets: its index (or -1) and t."""
+    """The first object except `skip` that a ray of unit direction hits: its index (or -1) and t."""
     best, index = FAR, -1
     for i in range(len(objects)):
         if i == skip:

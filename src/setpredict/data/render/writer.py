@@ -1,7 +1,7 @@
-"""Write generated scenes in CLEVR's layout: in parallel, the same bytes on any number of workers, resumable.
+"""Write generated scenes in CLEVR's layout: in parallel, with the same bytes for any number of workers, resumable.
 
-Scenes are made in chunks. A chunk's images come first, then a file with its scenes; what has such a file is done.
-At the end those files become CLEVR's one scene file a split.
+Scenes are made in chunks. The images of a chunk are written first, then a file with its scenes, which marks the chunk
+as done. At the end these files are merged into one scene file per split, as in CLEVR.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from setpredict.config import SceneOptions
+from setpredict.core.errors import UserError
+from setpredict.core.files import atomic, write_text
+from setpredict.core.paths import build_lock
+from setpredict.core.progress import progress
 from setpredict.data.clevr.camera import RIGHT
 from setpredict.data.clevr.states import ATTRIBUTES
 from setpredict.data.io.json_text import read_json
-from setpredict.core.paths import only_one_builder
-from setpredict.core.progress import progress
-from setpredict.data.render.tracer import render
 from setpredict.data.render.sampler import SampledScene, check_counts, check_side, sample_scene
-from setpredict.data.sources.scenes import SceneOptions
-from setpredict.core.files import atomic
+from setpredict.data.render.tracer import render
 
 CHUNK = 64
 MOST_SCENES, MOST_WORKERS = 10_000_000, 256
 VERSION = 1
-"""Of sampler and renderer: a folder begun by another version is not gone on with."""
+"""Of sampler and renderer: a folder begun by another version cannot be resumed."""
 CLOSE = 0.2
-"""CLEVR counts an object as left of another only if it is farther left than this."""
+"""CLEVR counts an object as left of another only if it is farther left by more than this."""
 
 _right = np.array([*RIGHT, 0.0])
 _front = np.array([RIGHT[1], -RIGHT[0], 0.0])
@@ -46,50 +47,49 @@ DIRECTIONS = {
 
 
 def write_scenes(options: SceneOptions) -> Path:
-    """Generate what is still missing in `options.out`."""
-    _check(options)
+    """Generate the scenes that are still missing in `options.out`; returns the folder."""
+    _check_options(options)
     out = Path(options.out)
     note = out / "generator.json"
-    with only_one_builder(note):
-        _begin_or_go_on(options, note)
+    with build_lock(note):
+        _begin_or_resume(options, note)
         for split, count in (("train", options.train), ("val", options.val)):
             _write_split(options, out, split, count)
         shutil.rmtree(out / "parts", ignore_errors=True)
     return out
 
 
-def _check(options: SceneOptions) -> None:
+def _check_options(options: SceneOptions) -> None:
     for name, most in (("train", MOST_SCENES), ("val", MOST_SCENES), ("workers", MOST_WORKERS), ("seed", None)):
         value = getattr(options, name)
         if value < 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
+            raise UserError(f"{name} must be at least 0, got {value}")
         if most is not None and value > most:
-            raise ValueError(f"{name} must be at most {most}, got {value}")
+            raise UserError(f"{name} must be at most {most}, got {value}")
     check_side(options.size)
     check_counts(options.min_objects, options.max_objects)
     if Path(options.out).exists() and not Path(options.out).is_dir():
-        raise ValueError(f"{options.out} is a file, expected a folder")
+        raise UserError(f"{options.out} is a file, expected a folder")
 
 
-def _begin_or_go_on(options: SceneOptions, note: Path) -> None:
-    """Leave a note of the options, or find that the folder was begun with the same ones."""
+def _begin_or_resume(options: SceneOptions, note: Path) -> None:
+    """Save the options, or raise if the folder was begun with other ones."""
     wanted = {k: v for k, v in asdict(options).items() if k not in ("out", "workers")} | {"version": VERSION}
     if note.exists():
         begun = read_json(note)
         if not isinstance(begun, dict):
-            raise ValueError(f"{note} does not say what {note.parent} was begun with; use another folder")
+            raise UserError(f"{note} does not contain the options of {note.parent}; use another folder")
         for name, value in wanted.items():
             if begun.get(name) != value:
-                raise ValueError(
+                raise UserError(
                     f"{note.parent} was begun with {name} {begun.get(name)}, not {value}; use another folder"
                 )
     else:
         others = [p.name for p in note.parent.iterdir() if p.name != f".{note.name}.lock"]
         if others:
-            raise ValueError(f"{note.parent} is not empty ({others[0]}) and was not begun by this command")
-        with atomic(note) as temporary:
-            temporary.write_text(json.dumps(wanted, indent=1))
-    for leftover in note.parent.rglob(".*.tmp"):  # of a run that was killed; we hold the lock
+            raise UserError(f"{note.parent} is not empty ({others[0]}) and was not begun by this command")
+        write_text(note, json.dumps(wanted, indent=1))
+    for leftover in note.parent.rglob(".*.tmp"):  # of a killed process; we hold the lock
         leftover.unlink(missing_ok=True)
 
 
@@ -103,7 +103,7 @@ def _write_split(options: SceneOptions, out: Path, split: str, count: int) -> No
     parts = {chunk.start: out / "parts" / f"{split}-{chunk.start:06d}.json" for chunk in chunks}
     todo = [chunk for chunk in chunks if not parts[chunk.start].exists()]
     done = count - sum(len(chunk) for chunk in todo)
-    # The kernels and Pillow work outside the interpreter's lock, so threads use all cores.
+    # The kernels and Pillow release the GIL, so threads use all cores.
     pool = ThreadPoolExecutor(options.workers or os.cpu_count() or 1)
     try:
         with progress(f"Generating {split} scenes", count, done) as advance:
@@ -114,8 +114,7 @@ def _write_split(options: SceneOptions, out: Path, split: str, count: int) -> No
         pool.shutdown(wait=True, cancel_futures=True)
     scenes = [scene for chunk in chunks for scene in read_json(parts[chunk.start])]
     info = {"split": split, "version": "setpredict", "note": "generated by setpredict scenes; not CLEVR"}
-    with atomic(final) as temporary:
-        temporary.write_text(json.dumps({"info": info, "scenes": scenes}))
+    write_text(final, json.dumps({"info": info, "scenes": scenes}))
 
 
 def _write_chunk(options: SceneOptions, images: Path, split: str, chunk: range, part: Path, advance) -> None:
@@ -128,12 +127,11 @@ def _write_chunk(options: SceneOptions, images: Path, split: str, chunk: range, 
                 Image.fromarray(render(scene.view, options.size)).save(temporary, "PNG", compress_level=6)
         records.append(scene_record(scene, split, index, name))
         advance(1)
-    with atomic(part) as temporary:
-        temporary.write_text(json.dumps(records))
+    write_text(part, json.dumps(records))
 
 
 def scene_record(scene: SampledScene, split: str, index: int, image: str) -> dict:
-    """A scene as CLEVR's files have it."""
+    """A scene in the form of CLEVR's scene files."""
     objects = []
     for coords, attributes, rotation, pixels in zip(
         scene.coords.tolist(), scene.attributes.tolist(), scene.rotation.tolist(), scene.pixels.tolist()
@@ -152,7 +150,7 @@ def scene_record(scene: SampledScene, split: str, index: int, image: str) -> dic
 
 
 def relationships(coords: np.ndarray) -> dict[str, list[list[int]]]:
-    """For each direction on the ground and each object: which others lie there, seen from it."""
+    """For each direction on the ground and each object: the indices of the objects in that direction from it."""
     result = {}
     for name in ("right", "behind", "front", "left"):
         along = coords @ DIRECTIONS[name]

@@ -1,1 +1,1 @@
-"""The data sets, one per module: each is a function that returns a SetTask."""
+"""The data sets, one per module: each is a function that returns a `SetTask`."""

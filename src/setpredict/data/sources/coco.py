@@ -1,4 +1,4 @@
-"""COCO annotation files: an image goes in, its boxes come out, with their categories as one-hot."""
+"""COCO annotation files: predict the boxes in an image, with their categories as one-hot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from setpredict.data.io.images import image_cache, images_there
-from setpredict.data.io.json_text import is_number, read_json, short
+from setpredict.core.errors import UserError
 from setpredict.core.paths import fingerprint
+from setpredict.data.io.images import available_images, image_cache
+from setpredict.data.io.json_text import is_number, read_json, short
 from setpredict.data.ragged import RaggedArray
 from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
@@ -32,25 +33,25 @@ def coco(
     seed: int = 0,
     val: float = 0.05,
 ) -> SetTask:
-    """Boxes from COCO annotation files: (left, top, right, bottom) as parts of the image, then the category.
+    """Boxes from COCO annotation files: (left, top, right, bottom) as fractions of the image, then the category.
 
-    `folder` is laid out as COCO is (annotations/instances_train2017.json and images in train2017; the file with val
-    in its name is the test split), or it is the training annotation file itself, with `test` another one. Without a
-    test file the test split is the val split, a seeded part of the training images. Where the images are not in
-    COCO's place or beside the annotation file, `images` says where. Crowds are left out, images without boxes stay.
-    With `max_size`, images that have more boxes are skipped.
+    `folder` has the layout of COCO (annotations/instances_train2017.json and images in train2017; the file with val in
+    its name is the test split), or it is the training annotation file, with `test` another one. The fraction `val` of
+    the training images, selected by `seed`, becomes the val split; without a test file it is the test split, too.
+    `images` and `test_images` are folders of images that are neither in COCO's layout nor next to the annotation
+    file. Crowds are left out, images without boxes are kept. With `max_size`, images with more boxes are skipped.
     """
-    train, beside = annotation_files(Path(folder).expanduser())
-    test = Path(test).expanduser() if test is not None else beside
+    train, neighbor = annotation_files(Path(folder).expanduser())
+    test = Path(test).expanduser() if test is not None else neighbor
     sources = {"train": _read(train, images, None, max_size)}
     if test is not None:
         sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
     categories = sources["train"].categories
     one_hot = len(categories) > 1
-    stored = {n: (_images(f"{n}-{max_size}", s, size), s.rows(one_hot)) for n, s in sources.items()}
-    N = max(1, *(int(rows.sizes.max()) for _, rows in stored.values()))
-    chosen, aside = train_val_split(len(stored["train"][1]), val, seed)
-    validation = StoredSplit(*stored["train"], aside, N)
+    stored = {n: (_images(f"{n}-{max_size}", s, size), s.targets(one_hot)) for n, s in sources.items()}
+    N = max(1, *(int(targets.sizes.max()) for _, targets in stored.values()))
+    chosen, held_out = train_val_split(len(stored["train"][1]), val, seed)
+    validation = StoredSplit(*stored["train"], held_out, N)
     names = tuple(categories.values())
     return SetTask(
         name=train.stem,
@@ -70,13 +71,13 @@ def coco(
 
 
 def annotation_files(path: Path) -> tuple[Path, Path | None]:
-    """The training annotation file at a path, and the one for tests if it lies beside it."""
+    """The training annotation file at a path, and the test file next to it, if there is one."""
     chosen = path
     if path.is_dir():
         train = [f for f in sorted((path / "annotations").glob("*.json")) if "train" in f.stem]
         if not train:
-            raise FileNotFoundError(f"no annotations/*train*.json in {path}")
-        # COCO's own folder has captions and key points, too.
+            raise UserError(f"no annotations/*train*.json found in {path}")
+        # COCO's folder also has files of captions and key points.
         chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
     test = chosen.with_name(chosen.name.replace("train", "val"))
     return chosen, test if test != chosen and test.is_file() else None
@@ -88,10 +89,10 @@ class _Annotations:
     folder: Path
     files: list[str]
     boxes: list[list[tuple[float, ...]]]
-    """Of each image: left, top, right, bottom as parts of the image, and the category's position."""
+    """For each image: left, top, right, bottom as fractions of the image, and the index of the category."""
     categories: dict[Id, str]
 
-    def rows(self, one_hot: bool) -> RaggedArray:
+    def targets(self, one_hot: bool) -> RaggedArray:
         eye = np.eye(len(self.categories), dtype=np.float32)
         sets = []
         for boxes in self.boxes:
@@ -109,18 +110,18 @@ def _read(
     known = {_id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
              for i, c in enumerate(content["categories"])}  # fmt: skip
     if categories is not None and known != categories:
-        raise ValueError(f"{path}: its categories are not those of the training file")
+        raise UserError(f"{path}: its categories differ from those of the training file")
     if not known:
-        raise ValueError(f"{path} has no categories")
+        raise UserError(f"{path} has no categories")
     position = {c: i for i, c in enumerate(known)}
     frames = {}
     for i, image in enumerate(content["images"]):
         number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
         if not isinstance(name, str):
-            raise ValueError(f"{path}, images {i}: file_name must be text, got {short(name)}")
+            raise UserError(f"{path}, images {i}: file_name must be text, got {short(name)}")
         extent = [_field(image, key, path, "images", i) for key in ("width", "height")]
         if not all(is_number(v) and v > 0 for v in extent):
-            raise ValueError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
+            raise UserError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
         frames[number] = (name, *extent, [])
     for i, annotation in enumerate(content["annotations"]):
         if isinstance(annotation, dict) and annotation.get("iscrowd"):
@@ -129,36 +130,36 @@ def _read(
         category = _id(annotation, "category_id", path, "annotations", i)
         box = _field(annotation, "bbox", path, "annotations", i)
         if number not in frames:
-            raise ValueError(f"{path}, annotations {i}: image_id {short(number)} is not among the images")
+            raise UserError(f"{path}, annotations {i}: image_id {short(number)} is not the id of an image")
         if category not in position:
-            raise ValueError(f"{path}, annotations {i}: category_id {short(category)} is not among the categories")
-        good = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
-        if not good or box[2] < 0 or box[3] < 0:
-            raise ValueError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
+            raise UserError(f"{path}, annotations {i}: category_id {short(category)} is not the id of a category")
+        four_numbers = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
+        if not four_numbers or box[2] < 0 or box[3] < 0:
+            raise UserError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
         _, width, height, boxes = frames[number]
         x, y, w, h = box
         corners = (x / width, y / height, (x + w) / width, (y + h) / height)
         boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
-    return _keep(path, images, list(frames.values()), known, max_size)
+    return _select(path, images, list(frames.values()), known, max_size)
 
 
-def _keep(path: Path, images: str | os.PathLike | None, frames: list, known: dict[Id, str], max_size: int | None):
-    """The images that are there and do not hold too many boxes."""
+def _select(path: Path, images: str | os.PathLike | None, frames: list, known: dict[Id, str], max_size: int | None):
+    """The annotations of those images that exist and have at most `max_size` boxes."""
     if not frames:
-        raise ValueError(f"{path} has no images")
+        raise UserError(f"{path} has no images")
     if max_size is not None:
         fit = [f for f in frames if len(f[3]) <= max_size]
         if not fit:
-            raise ValueError(f"{path}: every image has more than {max_size} boxes")
+            raise UserError(f"{path}: every image has more than {max_size} boxes")
         if len(fit) < len(frames):
             warnings.warn(
-                f"{len(frames) - len(fit)} of {len(frames)} images of {path} are skipped: more than {max_size} boxes",
+                f"skipped {len(frames) - len(fit)} of {len(frames)} images of {path}: more than {max_size} boxes",
                 stacklevel=4,
             )
         frames = fit
     folder = _image_folder(path, images)
-    have = images_there(folder, [f[0] for f in frames], f"images of {path.name}")
-    return _Annotations(path, folder, [frames[i][0] for i in have], [frames[i][3] for i in have], known)
+    found = available_images(folder, [f[0] for f in frames], f"images of {path.name}")
+    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known)
 
 
 def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:
@@ -177,17 +178,17 @@ def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
 
 def _load(path: Path) -> dict[str, list]:
     if not path.is_file():
-        raise FileNotFoundError(f"annotation file {path} is missing")
+        raise UserError(f"annotation file {path} not found")
     content = read_json(path)
     for name in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(name), list):
-            raise ValueError(f"{path} has no list {name!r}: not a COCO annotation file")
+            raise UserError(f"{path} has no list {name!r}: not a COCO annotation file")
     return content
 
 
 def _field(record: Any, name: str, path: Path, where: str, index: int) -> Any:
     if not isinstance(record, dict) or name not in record:
-        raise ValueError(f"{path}, {where} {index}: field {name!r} is missing")
+        raise UserError(f"{path}, {where} {index}: field {name!r} is missing")
     return record[name]
 
 
@@ -196,5 +197,5 @@ def _id(record: Any, name: str, path: Path, where: str, index: int) -> Id:
     if isinstance(value, float) and value.is_integer():  # as some tools write them
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{path}, {where} {index}: {name} must be a whole number or text, got {short(value)}")
+        raise UserError(f"{path}, {where} {index}: {name} must be an integer or text, got {short(value)}")
     return value

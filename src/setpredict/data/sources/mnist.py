@@ -1,7 +1,7 @@
 """MNIST as sets: the bright pixels of a digit, as points to auto-encode (section 4.1 of the paper).
 
-A pixel is in the set if it is strictly above the data set's mean; its coordinates are (row, column) / 27; the
-order is shuffled each time a set is read.
+A pixel is in the set if it is strictly above the data set's mean; its coordinates are (row, column) / 27. The order is
+shuffled in each epoch.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import no_type_check
 import numpy as np
 import torch
 
+from setpredict.core.errors import UserError
+from setpredict.core.jit import kernel
+from setpredict.core.paths import cache_folder, data_folder, fingerprint
+from setpredict.core.rng import GOLDEN, key, mix, start
 from setpredict.data.io.cache import cached
 from setpredict.data.io.download import download
 from setpredict.data.io.idx import read_idx
-from setpredict.core.jit import kernel
-from setpredict.core.rng import key
-from setpredict.core.rng import GOLDEN, mix, start
-from setpredict.core.paths import cache_folder, data_folder, fingerprint
 from setpredict.data.splits import train_val_split
 from setpredict.data.task import Batch, SetTask
 from setpredict.sets import Sets
@@ -40,17 +40,18 @@ FILES = {
 def mnist(
     folder: str | os.PathLike | None = None, *, seed: int = 0, val: float = 0.05, threshold: float = MEAN
 ) -> SetTask:
-    """MNIST from its IDX files in `folder` (default `$SETPREDICT_DATA/mnist`), downloaded when absent.
+    """MNIST from its IDX files in `folder` (default `$SETPREDICT_DATA/mnist`), downloaded if missing.
 
-    `val` is the part of the training digits that is set aside, chosen by `seed`. `threshold` is in 0..255.
+    `val` is the fraction of the training digits that become the val split, selected by `seed`. `threshold` is in
+    0..255.
     """
     if not 0 <= threshold < 255:
-        raise ValueError(f"threshold must be from 0 to below 255, got {threshold}")
+        raise UserError(f"threshold must be from 0 to below 255, got {threshold}")
     root = Path(folder).expanduser() if folder else data_folder() / "mnist"
     points = {name: _points(name, root, threshold) for name in FILES}
     largest = max(int(np.diff(offsets).max()) for _, offsets in points.values())
     N = max(largest, LARGEST) if threshold == MEAN else largest
-    chosen, aside = train_val_split(len(points["train"][1]) - 1, val, seed)
+    train, held_out = train_val_split(len(points["train"][1]) - 1, val, seed)
 
     def split(name: str, source: str, chosen: np.ndarray) -> DigitSets:
         return DigitSets(*points[source], chosen, N, seed, name)
@@ -64,15 +65,15 @@ def mnist(
         variable=True,
         kind="points",
         feature_names=("row", "column"),
-        train=split("train", "train", chosen),
-        val=split("val", "train", aside),
+        train=split("train", "train", train),
+        val=split("val", "train", held_out),
         test=split("test", "test", np.arange(len(points["test"][1]) - 1)),
         auto_encodes=True,
     )
 
 
 def digit_points(images: np.ndarray, threshold: float = MEAN) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels above `threshold` of uint8 images (n, 28, 28): points (total, 2) uint8, and where each set begins.
+    """The pixels above `threshold` of uint8 images (n, 28, 28): points (total, 2) uint8, and the offset of each set.
 
     >>> images = np.zeros((2, 28, 28), np.uint8)
     >>> images[1, 3, 5] = 34
@@ -86,14 +87,14 @@ def digit_points(images: np.ndarray, threshold: float = MEAN) -> tuple[np.ndarra
 
 
 def _points(split: str, folder: Path, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """`digit_points` of a split, from the cache if its file has not changed."""
+    """`digit_points` of a split, from the cache if its file is unchanged."""
     source = _file(split, folder)
     path = cache_folder() / "mnist" / f"{split}-{fingerprint([source], threshold)}.npz"
 
     def build(temporary: Path) -> None:
         images = read_idx(source)
         if images.ndim != 3 or images.shape[1:] != (28, 28) or len(images) == 0:
-            raise ValueError(f"{source} holds an array of shape {images.shape}, expected (n, 28, 28)")
+            raise UserError(f"{source} contains an array of shape {images.shape}, expected (n, 28, 28)")
         points, offsets = digit_points(images, threshold)
         with open(temporary, "wb") as file:
             np.savez(file, points=points, offsets=offsets)
@@ -115,15 +116,15 @@ def _file(split: str, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         download([f"{mirror}{path.name}" for mirror in MIRRORS], path, md5)
-    except ConnectionError:
-        raise
     except OSError as error:
-        raise FileNotFoundError(f"{path} is missing and cannot be put there: {error.strerror}") from None
+        raise UserError(f"{path} not found, and it cannot be downloaded to there: {error.strerror}") from None
     return path
 
 
 @dataclass(frozen=True)
 class DigitSets:
+    """A split of MNIST: the digits with the indices `chosen`, in an order of points that depends on the epoch."""
+
     points: np.ndarray
     offsets: np.ndarray
     chosen: np.ndarray
@@ -150,7 +151,7 @@ class DigitSets:
 @kernel
 @no_type_check
 def _fill(points, offsets, items, item_key, elements, mask):
-    """Each item's points in an order shuffled by (key, item): Fisher and Yates, with splitmix64 as the generator."""
+    """Shuffle each item's points by (key, item): the Fisher-Yates shuffle with splitmix64 as the generator."""
     order = np.empty(elements.shape[1], np.int64)
     for b in range(len(items)):
         begin = offsets[items[b]]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
-from setpredict.core.rng import item_keys, key, uniform
-from setpredict.data.task import Batch, SetTask
+from setpredict.core.errors import UserError
+from setpredict.core.rng import uniform
+from setpredict.data.splits import DrawnSplit
+from setpredict.data.task import SetTask
 from setpredict.sets import Sets
 
 
@@ -26,8 +28,8 @@ def multisets(
 ) -> SetTask:
     """Sets of n points of dimension `dim`; the input is the set itself.
 
-    With `duplicates` the points are drawn with replacement from n // 2 places, so some always coincide. With
-    `variable` the size is uniform in min_size..n. Training never ends: each epoch has fresh sets.
+    With `duplicates` the points are drawn with replacement from n // 2 positions, so some always coincide. With
+    `variable` the size is uniform in min_size..n. Each training epoch has new sets.
 
     >>> task = multisets(n=4, dim=3)
     >>> batch = next(iter(task.loader("train", 2)))
@@ -35,14 +37,10 @@ def multisets(
     Sets(2 sets of up to 4 elements with 3 features, sizes 4 to 4)
     """
     if n < 1 or dim < 1:
-        raise ValueError(f"n and dim must be at least 1, got n={n}, dim={dim}")
+        raise UserError(f"n and dim must be at least 1, got n={n}, dim={dim}")
     if variable and not 0 <= min_size <= n:
-        raise ValueError(f"min_size must be from 0 to n={n}, got {min_size}")
-    least = min_size if variable else n
-
-    def split(name: str, count: int) -> RandomMultisets:
-        return RandomMultisets(count, n, dim, duplicates, least, seed, name)
-
+        raise UserError(f"min_size must be from 0 to n={n}, got {min_size}")
+    draw = partial(draw_multisets, n=n, dim=dim, duplicates=duplicates, min_size=min_size if variable else n)
     return SetTask(
         name="multisets",
         input_kind="set",
@@ -52,35 +50,23 @@ def multisets(
         variable=variable,
         kind="points",
         feature_names=("x", "y", "z")[:dim] if dim <= 3 else (),
-        train=split("train", train),
-        val=split("val", val),
-        test=split("test", test),
+        train=DrawnSplit(train, (seed, "multisets", "train"), draw),
+        val=DrawnSplit(val, (seed, "multisets", "val"), draw),
+        test=DrawnSplit(test, (seed, "multisets", "test"), draw),
         auto_encodes=True,
     )
 
 
-@dataclass(frozen=True)
-class RandomMultisets:
-    count: int
-    n: int
-    dim: int
-    duplicates: bool
-    min_size: int
-    seed: int
-    split: str
-
-    def __len__(self) -> int:
-        return self.count
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        B, N, D = len(indices), self.n, self.dim
-        numbers = uniform(item_keys(key(self.seed, "multisets", self.split, epoch), indices), N * D + N + 1)
-        elements = numbers[:, : N * D].reshape(B, N, D)
-        if self.duplicates:
-            place = (numbers[:, N * D : N * D + N] * max(1, N // 2)).astype(np.int64)  # (B, N)
-            elements = np.take_along_axis(elements, place[:, :, None], axis=1)
-        size = self.min_size + (numbers[:, -1] * (N + 1 - self.min_size)).astype(np.int64)  # (B,)
-        mask = np.arange(N) < size[:, None]  # (B, N)
-        elements = (elements * mask[:, :, None]).astype(np.float32)
-        target = Sets(torch.from_numpy(elements), torch.from_numpy(mask))
-        return Batch(target, target, torch.from_numpy(np.asarray(indices, dtype=np.int64)))
+def draw_multisets(keys: np.ndarray, n: int, dim: int, duplicates: bool, min_size: int) -> tuple[Sets, Sets]:
+    """One multiset per key (B,), as input and as target."""
+    B, N, D = len(keys), n, dim
+    numbers = uniform(keys, N * D + N + 1)
+    elements = numbers[:, : N * D].reshape(B, N, D)
+    if duplicates:
+        position = (numbers[:, N * D : N * D + N] * max(1, N // 2)).astype(np.int64)  # (B, N)
+        elements = np.take_along_axis(elements, position[:, :, None], axis=1)
+    size = min_size + (numbers[:, -1] * (N + 1 - min_size)).astype(np.int64)  # (B,)
+    mask = np.arange(N) < size[:, None]  # (B, N)
+    elements = (elements * mask[:, :, None]).astype(np.float32)
+    sets = Sets(torch.from_numpy(elements), torch.from_numpy(mask))
+    return sets, sets

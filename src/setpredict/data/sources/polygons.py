@@ -1,21 +1,21 @@
-"""Regular polygons, the paper's opening example: an angle goes in, the corners come out.
+"""Regular polygons, the paper's introductory example: predict the corners from the angle.
 
-A polygon of n corners is the same set after a turn by 2π/n, so the input is cos nθ, sin nθ and n as one-hot:
-equal sets have equal inputs.
+A rotation by 2π/n maps a polygon of n corners to the same set, so the input is cos nθ, sin nθ and n as one-hot: equal
+sets have equal inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from setpredict.core.rng import item_keys, key, uniform
-from setpredict.data.task import Batch, SetTask
+from setpredict.core.rng import uniform
+from setpredict.data.splits import DrawnSplit
+from setpredict.data.task import SetTask
 from setpredict.sets import Sets
 
 FEWEST, MOST = 3, 8
@@ -24,7 +24,7 @@ CENTER = 0.5
 
 
 def polygons(seed: int = 0, *, train: int = 32_000, val: int = 1_000, test: int = 1_000) -> SetTask:
-    """Polygons of 3 to 8 corners at any angle, in the unit square; each training epoch has fresh ones.
+    """Polygons of 3 to 8 corners at any angle, in the unit square; each training epoch has new ones.
 
     >>> polygons()
     SetTask(polygons: vector of 8 → up to 8 polygons with 2 features; 32000 train, 1000 val, 1000 test)
@@ -38,9 +38,9 @@ def polygons(seed: int = 0, *, train: int = 32_000, val: int = 1_000, test: int 
         variable=True,
         kind="polygons",
         feature_names=("x", "y"),
-        train=RandomPolygons(train, seed, "train"),
-        val=RandomPolygons(val, seed, "val"),
-        test=RandomPolygons(test, seed, "test"),
+        train=DrawnSplit(train, (seed, "polygons", "train"), draw_polygons),
+        val=DrawnSplit(val, (seed, "polygons", "val"), draw_polygons),
+        test=DrawnSplit(test, (seed, "polygons", "test"), draw_polygons),
     )
 
 
@@ -59,7 +59,7 @@ def polygon(
     if n.ndim != 1:
         raise ValueError(f"n and theta must be numbers or vectors, got shape {n.shape}")
     if n.min() < FEWEST or n.max() > MOST:
-        raise ValueError(f"a polygon here has {FEWEST} to {MOST} corners, got {n.min()} to {n.max()}")
+        raise ValueError(f"a polygon must have {FEWEST} to {MOST} corners, got {n.min()} to {n.max()}")
     corner = np.arange(MOST)
     mask = corner < n[:, None]  # (B, N)
     angle = theta[:, None] + 2 * np.pi * corner / n[:, None]  # (B, N)
@@ -70,17 +70,8 @@ def polygon(
     return torch.from_numpy(input.astype(np.float32)), Sets(torch.from_numpy(elements), torch.from_numpy(mask))
 
 
-@dataclass(frozen=True)
-class RandomPolygons:
-    count: int
-    seed: int
-    split: str
-
-    def __len__(self) -> int:
-        return self.count
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        numbers = uniform(item_keys(key(self.seed, "polygons", self.split, epoch), indices), 2)
-        n = FEWEST + (numbers[:, 0] * (MOST - FEWEST + 1)).astype(np.int64)
-        input, target = polygon(n, numbers[:, 1] * 2 * np.pi)
-        return Batch(input, target, torch.from_numpy(np.asarray(indices, dtype=np.int64)))
+def draw_polygons(keys: np.ndarray) -> tuple[Float[Tensor, "B 8"], Sets]:
+    """One polygon of a random number of corners and a random angle per key (B,): input and target."""
+    numbers = uniform(keys, 2)
+    n = FEWEST + (numbers[:, 0] * (MOST - FEWEST + 1)).astype(np.int64)
+    return polygon(n, numbers[:, 1] * 2 * np.pi)

@@ -1,51 +1,32 @@
-"""Our own CLEVR: scenes sampled by its rules and rendered, endless in memory or written to disk in its layout.
-
-Nothing heavy is imported until a scene is made, so that the command line can show the options at once.
-"""
+"""Scenes sampled by CLEVR's rules and rendered: in memory while training, or written to disk in CLEVR's layout."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
-from tyro.conf import Positional
+import numpy as np
+import torch
 
-if TYPE_CHECKING:
-    from setpredict.data.task import SetTask
-
-
-@dataclass(frozen=True)
-class SceneOptions:
-    """What to generate, and where."""
-
-    out: Positional[Path]
-    """The folder to write to; interrupted generation goes on there."""
-    train: int = 70_000
-    """Scenes for training."""
-    val: int = 15_000
-    """Scenes for validation (the tests of CLEVR's users run on them)."""
-    size: int = 128
-    """Side of the square images, in pixels."""
-    seed: int = 0
-    min_objects: int = 3
-    max_objects: int = 10
-    workers: int = 0
-    """Threads; 0 means one for each core. The result does not depend on it."""
-    states_only: bool = False
-    """Write the scene files without rendering any image."""
+from setpredict.config import SceneOptions
+from setpredict.core.errors import UserError
+from setpredict.data.clevr.targets import Boxes, Target, check_target, element_description, encode_objects
+from setpredict.data.io.images import images_to_float
+from setpredict.data.render.sampler import check_counts, check_side, sample_scene, scene_table
+from setpredict.data.render.tracer import render
+from setpredict.data.render.writer import write_scenes
+from setpredict.data.sources.clevr import clevr
+from setpredict.data.task import Batch, SetTask
 
 
 def generate(options: SceneOptions) -> Path:
     """Write scenes in CLEVR's layout, so that `clevr(out)` reads them; returns the folder."""
-    from setpredict.data.render.writer import write_scenes
-
     return write_scenes(options)
 
 
 def scenes(
-    target: Literal["state", "box"] = "state",
-    boxes: Literal["paper", "exact"] = "exact",
+    target: Target = "state",
+    boxes: Boxes = "paper",
     *,
     size: int = 128,
     seed: int = 0,
@@ -57,23 +38,69 @@ def scenes(
     test: int = 1_000,
     folder: str | Path | None = None,
 ) -> SetTask:
-    """Scenes made while training, without a disk: each epoch of `train` scenes is new. Or, with a `folder`, rendered
-    into it once and read from there in every epoch and by every later run.
+    """Scenes that are generated while training, with new training scenes in each epoch. With a `folder`, scenes are
+    rendered into it once and read from there in every epoch and by every later run.
 
-    Images are rendered in the loader (about 15 ms each): use as many `workers` as there are cores. With
-    `states_only` nothing is rendered and the set is its own input, to auto-encode states or boxes.
+    Images are rendered in the loader (about 15 ms each): use as many `workers` as there are cores. With `states_only`
+    nothing is rendered and each set is its own input, to auto-encode states or boxes. `boxes` are by default those of
+    the paper's protocol, a heuristic; "exact" ones are the bounding boxes of the objects' outlines.
     """
+    check_target(target, boxes)
+    check_side(size)
+    check_counts(min_objects, max_objects)
     if folder is not None:
         if states_only:
-            raise ValueError("states_only renders nothing: leave out the folder")
+            raise UserError("with states_only nothing is rendered: leave out the folder")
         if train < 1:
-            raise ValueError(f"train must be at least 1 to render scenes into a folder, got {train}")
+            raise UserError(f"train must be at least 1 to render scenes into a folder, got {train}")
         out = generate(SceneOptions(Path(folder).expanduser(), train + val, test, size, seed, min_objects, max_objects))
-        from setpredict.data.sources.clevr import clevr
-
-        stored = clevr(out, target, boxes, size=size, seed=seed, val=val / (train + val), most=max_objects)
+        part = val / (train + val)
+        stored = clevr(out, target, boxes, size=size, seed=seed, val=part, max_objects=max_objects)
         return replace(stored, name=f"scenes-{target}")
-    from setpredict.data.sources.scene_task import scene_task
 
-    counts = {"train": train, "val": val, "test": test}
-    return scene_task(counts, target, boxes, size, seed, min_objects, max_objects, states_only)
+    def split(name: str, count: int) -> SceneSplit:
+        return SceneSplit(count, name, seed, target, boxes, None if states_only else size, min_objects, max_objects)
+
+    description = element_description(target)
+    return SetTask(
+        name=f"scenes-{target}",
+        input_kind="set" if states_only else "image",
+        input_size=description["features"] if states_only else size,
+        max_size=max_objects,
+        variable=min_objects != max_objects,
+        train=split("train", train),
+        val=split("val", val),
+        test=split("test", test),
+        auto_encodes=states_only,
+        **description,
+    )
+
+
+@dataclass(frozen=True)
+class SceneSplit:
+    """A split of scenes that are sampled and rendered on demand."""
+
+    count: int
+    split: str
+    seed: int
+    target: Target
+    boxes: Boxes
+    size: int | None
+    """Side length of the images; None: each set is its own input."""
+    min_objects: int
+    max_objects: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        indices = np.asarray(indices, dtype=np.int64)
+        counts = (self.min_objects, self.max_objects)
+        scenes = [sample_scene(self.seed, self.split, int(i), epoch, *counts) for i in indices]
+        cameras = np.stack([s.camera for s in scenes])  # (B, 3)
+        objects = encode_objects(scene_table(scenes), self.target, self.boxes, cameras)
+        target = objects.padded(np.arange(len(scenes)), self.max_objects)
+        if self.size is None:
+            return Batch(target, target, torch.from_numpy(indices))
+        images = np.stack([render(s.view, self.size) for s in scenes])  # (B, H, W, 3)
+        return Batch(images_to_float(images.transpose(0, 3, 1, 2)), target, torch.from_numpy(indices))

@@ -1,4 +1,4 @@
-"""The inner objective with the fast step, and which encoders and circumstances it is for."""
+"""The representation loss with the hand-derived step, and when it applies."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from copy import copy
 import torch
 from torch import Tensor, nn
 
-from setpredict.decoders.fast.elements import ElementLift
-from setpredict.decoders.fast.network import chunks, hidden_layers, linear
-from setpredict.decoders.fast.pool import losses, pool
-from setpredict.decoders.fast.pairs import PairLift
-from setpredict.decoders.fast.step import FastStep, Plan
-from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder
 from setpredict.core.threads import parallel_map
+from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer, linear
+from setpredict.decoders.fast.network import chunks, hidden_layers
+from setpredict.decoders.fast.pool import losses, pool
+from setpredict.decoders.fast.step import FastStep, Plan
+from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder, SetEncoder
 
-LIFTS = {DeepSetEncoder: ElementLift, RelationEncoder: PairLift}
+FIRST_LAYERS = {DeepSetEncoder: FastElementLayer(), RelationEncoder: FastPairLayer()}
 
 
 class FastObjective:
     """Y ↦ L_repr(Y, z) on states (B, N, D) that hold what the encoder reads: elements, and the mask if it is a feature.
 
-    To be made once a decoding, for sets of `size` elements, with gradients on if any are wanted. Ask `has_fast_step`
-    first.
+    Made once per decoding, for sets of `size` elements, with gradients enabled if any are wanted, and only where
+    `has_fast_step`.
     """
 
-    def __init__(self, encoder: DeepSetEncoder | RelationEncoder, z: Tensor, kind: str, size: int, recompute: bool):
-        network, fspool = _parts(encoder)
+    def __init__(self, encoder: SetEncoder, z: Tensor, kind: str, size: int, recompute: bool):
+        assert isinstance(encoder.pool, FSPool)
         self.z = z
-        self.layers = [p for layer in network if isinstance(layer, nn.Linear) for p in (layer.weight, layer.bias)]
-        self.plan = Plan(LIFTS[type(encoder)](), kind, fspool.descending, recompute)
-        rows = self.plan.lift.rows(size)
-        weights = fspool.rank_weights(rows).T  # (C, R)
+        self.layers = [p for m in encoder.network if isinstance(m, nn.Linear) for p in (m.weight, m.bias)]
+        self.plan = Plan(FIRST_LAYERS[type(encoder)], kind, encoder.pool.descending, recompute)
+        rows = encoder.first_layer.rows(size)
+        weights = encoder.pool.rank_weights(rows).T  # (C, R)
         self.weights = (weights / rows if encoder.normalize else weights).contiguous()
 
     def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,26 +38,27 @@ class FastObjective:
         if y.stride(0) == 0:
             y = y[:1]
         tensors = [y, self.z, self.weights, *self.layers]
-        if not torch.is_grad_enabled():  # a function does not see that by itself, and would keep what backward needs
+        if not torch.is_grad_enabled():  # an autograd.Function does not see that, and would keep what backward needs
             tensors = [t.detach() for t in tensors]
         return FastStep.apply(self.plan, *tensors)
 
-    def of(self, samples: Tensor) -> FastObjective:
+    def subset(self, samples: Tensor) -> FastObjective:
         """The same for some of the samples."""
         part = copy(self)
         part.z = self.z[samples]
         return part
 
-    def __call__(self, y: Tensor) -> Tensor:
+    def losses(self, y: Tensor) -> Tensor:
         """The losses alone; with gradients on, they are part of the step that has both."""
         if torch.is_grad_enabled():
             return self.value_and_grad(y)[0]
-        parts, lift = chunks(len(y), self.plan.lift.rows(y.shape[1]), y), self.plan.lift
+        first = self.plan.first
+        parts = chunks(len(y), first.layer.rows(y.shape[1]), y)
         found = y.new_empty(len(y))
 
         def value(i: int, worker: int) -> None:
             part, known = parts[i], [None] * (len(self.layers) // 2 - 1)
-            hidden = hidden_layers(lift, y[part], self.layers, known, self.plan.room(worker))
+            hidden = hidden_layers(first, y[part], self.layers, known, self.plan.workspace(worker))
             x = linear(hidden[-1], self.layers[-2], self.layers[-1], None)
             pooled = pool(
                 x.view(part.stop - part.start, -1, len(self.weights)), self.weights, self.plan.descending, False
@@ -72,30 +72,25 @@ class FastObjective:
 def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bool:
     """Whether FastObjective is L_repr for this encoder and state, whose masks are kept as `mask` says.
 
-    That is a DeepSetEncoder or RelationEncoder itself (no subclass, no hooks, nothing exchanged), with ReLU layers and
-    FSPool, whose mask is a feature or does not exist; and plain tensors, outside of any transformation or tracing.
+    True for a DeepSetEncoder or RelationEncoder itself (no subclass, no hooks, nothing replaced) with ReLU layers and
+    FSPool, whose mask is a feature or absent, and plain tensors outside of any transformation or tracing.
     """
-    if type(encoder) not in LIFTS or not isinstance(encoder, DeepSetEncoder | RelationEncoder):
+    if type(encoder) not in FIRST_LAYERS or not isinstance(encoder, SetEncoder):
         return False
     if (encoder.mask_role, mask) not in (("feature", "clamp"), ("feature", "free"), ("none", "none")):
         return False
-    if encoder.mask_sum or type(encoder.pool) is not FSPool or _changed(encoder):
+    network, fspool = encoder.network, encoder.pool
+    if not isinstance(fspool, FSPool) or type(fspool) is not FSPool or encoder.mask_sum or _changed(encoder):
         return False
-    network, fspool = _parts(encoder)
     if not _is_relu_network(network):
         return False
     tensors = [state, z, *encoder.parameters()]
     if z.dtype not in (torch.float32, torch.float64) or len({(t.dtype, t.device) for t in tensors}) > 1:
         return False
     B, N, D = state.shape
-    lift = LIFTS[type(encoder)]()
-    fits = len(z) == B and z.shape[1] == len(fspool.weight) and network[0].in_features == lift.inputs(D)
-    return fits and B * N > 0 and (fspool.size is None or lift.rows(N) <= fspool.size) and _plain(tensors)
-
-
-def _parts(encoder: DeepSetEncoder | RelationEncoder) -> tuple[nn.Sequential, FSPool]:
-    assert isinstance(encoder.pool, FSPool)
-    return encoder.elements if isinstance(encoder, DeepSetEncoder) else encoder.pairs, encoder.pool
+    first = encoder.first_layer
+    fits = len(z) == B and z.shape[1] == len(fspool.weight) and network[0].in_features == first.inputs(D)
+    return bool(fits) and B * N > 0 and (fspool.size is None or first.rows(N) <= fspool.size) and _plain(tensors)
 
 
 def _is_relu_network(network: nn.Module) -> bool:
@@ -106,13 +101,13 @@ def _is_relu_network(network: nn.Module) -> bool:
 
 
 def _changed(encoder: nn.Module) -> bool:
-    """Whether anybody listens to the encoder's layers or has given them another forward."""
+    """Whether a layer of the encoder has a hook or a replaced forward."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any("forward" in vars(m) or any(getattr(m, h) for h in hooks) for m in encoder.modules())
 
 
 def _plain(tensors: list[Tensor]) -> bool:
-    """Not within torch.func, forward-mode differentiation, a dispatch mode (FLOP counters, make_fx) or a compiler."""
+    """Not inside torch.func, forward-mode differentiation, a dispatch mode (FLOP counters, make_fx) or a compiler."""
     return (
         all(type(t) in (Tensor, nn.Parameter) for t in tensors)
         and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]

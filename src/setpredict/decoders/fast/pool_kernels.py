@@ -1,6 +1,6 @@
 """CPU kernels of the fast inner step's pooling, for samples [first, last), without the GIL.
 
-Channels are taken a block at a time: a block's values fill whole cache lines of (N, C), and become rows to sort. Loops
+Channels are processed in blocks: a block's values fill complete cache lines of (N, C), and become rows to sort. Loops
 over a full block have a constant length, which lets the compiler unroll them (ten times as fast as a variable one).
 """
 
@@ -26,7 +26,7 @@ def pool(x, weights, ranks, code, each, descending, first, last):
     _, N, C = x.shape
     rows, weight = np.empty((BLOCK, N), x.dtype), np.empty((BLOCK, N), x.dtype)
     rank = np.empty((BLOCK, N), np.int32)
-    values, places = np.empty((2, N), x.dtype), np.empty((2, N), np.int32)
+    values, sources = np.empty((2, N), x.dtype), np.empty((2, N), np.int32)
     bucket, begin = np.empty(N, np.int32), np.empty(BUCKETS * N + 2, np.int32)
     sign = x.dtype.type(-1 if descending else 1)
     for s in range(first, last):
@@ -34,10 +34,10 @@ def pool(x, weights, ranks, code, each, descending, first, last):
             width = min(BLOCK, C - start)
             to_rows(x[s], start, width, sign, rows)
             for c in range(width):
-                sort_row(rows[c], values, places, bucket, begin)
+                sort_row(rows[c], values, sources, bucket, begin)
                 for r in range(N):
-                    rank[c, places[0, r]] = r
-                    weight[c, places[0, r]] = weights[start + c, r]
+                    rank[c, sources[0, r]] = r
+                    weight[c, sources[0, r]] = weights[start + c, r]
                 code[s, start + c] = sign * dot(weight[c], rows[c])
             from_rows(weight, start, width, each[s])
             if len(ranks):
@@ -46,8 +46,10 @@ def pool(x, weights, ranks, code, each, descending, first, last):
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 @no_type_check
-def pool_back(x, tangent, ranks, weights, slope, curve, loss_grad, slope_x, seed_x, seed, grad, worker, first, last):
-    """The derivatives that `fast_pool.pool_back` describes; every worker adds to a weight gradient of its own."""
+def pool_backward(
+    x, tangent, ranks, weights, slope, second, loss_grad, of_tangent, of_x, of_code, grad, worker, first, last
+):
+    """The derivatives that `pool.pool_backward` describes; every worker adds to a weight gradient of its own."""
     _, N, C = tangent.shape
     rank = np.empty((BLOCK, N), np.int32)
     ahead, own, weight = np.empty((3, BLOCK, N), tangent.dtype)
@@ -66,8 +68,8 @@ def pool_back(x, tangent, ranks, weights, slope, curve, loss_grad, slope_x, seed
                 for n in range(N):
                     weight[c, n] = weights[k, rank[c, n]]
                 steep = slope[b, k]
-                back = curve[b, k] * dot(weight[c], ahead[c]) + loss_grad[b] * steep
-                seed[b, k] = back
+                back = second[b, k] * dot(weight[c], ahead[c]) + loss_grad[b] * steep
+                of_code[b, k] = back
                 if len(grad):
                     combine(steep, ahead[c], back, own[c])
                     for n in range(N):
@@ -75,9 +77,9 @@ def pool_back(x, tangent, ranks, weights, slope, curve, loss_grad, slope_x, seed
                 for n in range(N):
                     own[c, n] = back * weight[c, n]
                     weight[c, n] *= steep
-            from_rows(weight, start, width, slope_x[b])
-            if len(seed_x):
-                from_rows(own, start, width, seed_x[b])
+            from_rows(weight, start, width, of_tangent[b])
+            if len(of_x):
+                from_rows(own, start, width, of_x[b])
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})

@@ -1,8 +1,8 @@
 """Sorting many short rows on a CPU: buckets first, then an insertion sort that has little left to do.
 
-The values of a row are spread over twice as many equal buckets as there are values, which keeps their order, and only
-neighbors remain to be put right. Rows that defy this (an outlier that squeezes all others into one bucket, an infinite
-value) go through a merge sort. Equal values stay in their order, as in torch's sort on CPUs.
+The values of a row are distributed over twice as many equal buckets as there are values, which keeps their order, and
+only neighbors remain to be sorted. Rows that defeat this (an outlier that squeezes all others into one bucket, an
+infinite value) go through a merge sort. Equal values stay in their order, as in torch's sort on CPUs.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-BUCKETS = 2  # a value
-MOVES = 8  # a value: more than that and the insertion sort gives up
+BUCKETS = 2  # per value
+MOVES = 8  # per value: beyond that the insertion sort gives up
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def sort_row(row, values, places, bucket, start):
-    """Sort `row` upwards into values[0], with the place that each value came from in places[0].
+def sort_row(row, values, sources, bucket, start):
+    """Sort `row` in ascending order into values[0], with the index that each value came from in sources[0].
 
-    For rows of n values, `values` and `places` (int32) are (2, n), `bucket` (int32) has n and `start` (int32) 2n + 2.
+    For rows of n values, `values` and `sources` (int32) are (2, n), `bucket` (int32) has n and `start` (int32) 2n + 2.
     """
-    key, place = values[0], places[0]
+    key, source = values[0], sources[0]
     n = len(row)
     low, high = ends(row)
     span = high - low
     factor = (BUCKETS * n - 1) / span if span > 0 else np.inf
     done = 0 < factor < 1e30  # not so for NaN
     if done:
-        distribute(row, low, row.dtype.type(factor), bucket, start, key, place)
-        done = insert(key, place, n)
+        distribute(row, low, row.dtype.type(factor), bucket, start, key, source)
+        done = insert(key, source, n)
     else:
         for i in range(n):
             key[i] = row[i]
-            place[i] = i
+            source[i] = i
         done = span == 0
     if not done:
-        merge(values, places, n)
+        merge(values, sources, n)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -54,7 +54,7 @@ def ends(row):
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def distribute(row, low, factor, bucket, start, key, place):
+def distribute(row, low, factor, bucket, start, key, source):
     """Distribute over the buckets. Rounding keeps the order, so a value never lands behind a larger one's bucket."""
     n = len(row)
     last = BUCKETS * n
@@ -71,25 +71,25 @@ def distribute(row, low, factor, bucket, start, key, place):
         at = start[bucket[i]]
         start[bucket[i]] = at + 1
         key[at] = row[i]
-        place[at] = i
+        source[at] = i
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def insert(key, place, n):
+def insert(key, source, n):
     """Insertion sort, or False if it gave up; the values are all there then, in some order."""
     left = MOVES * n
     for i in range(1, n):
         value = key[i]
         if value < key[i - 1]:
-            origin = place[i]
+            origin = source[i]
             j = i
             while j > 0 and value < key[j - 1]:
                 key[j] = key[j - 1]
-                place[j] = place[j - 1]
+                source[j] = source[j - 1]
                 j -= 1
             key[j] = value
-            place[j] = origin
+            source[j] = origin
             left -= i - j
             if left < 0:
                 return False
@@ -98,8 +98,8 @@ def insert(key, place, n):
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def merge(values, places, n):
-    """Merge sort, bottom up; among equal values the earlier place comes first. NaN ends up anywhere."""
+def merge(values, sources, n):
+    """Merge sort, bottom up; among equal values the earlier index comes first. NaN ends up anywhere."""
     width = 1
     while width < n:
         for begin in range(0, n, 2 * width):
@@ -107,11 +107,11 @@ def merge(values, places, n):
             a, b = begin, middle
             for out in range(begin, end):
                 if a < middle and (b >= end or not values[0, b] < values[0, a]):
-                    values[1, out], places[1, out] = values[0, a], places[0, a]
+                    values[1, out], sources[1, out] = values[0, a], sources[0, a]
                     a += 1
                 else:
-                    values[1, out], places[1, out] = values[0, b], places[0, b]
+                    values[1, out], sources[1, out] = values[0, b], sources[0, b]
                     b += 1
         values[0, :n] = values[1, :n]
-        places[0, :n] = places[1, :n]
+        sources[0, :n] = sources[1, :n]
         width *= 2

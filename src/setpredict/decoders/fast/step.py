@@ -1,9 +1,10 @@
 """The fast inner step: L_repr and ∂L_repr/∂Y of the built-in encoders, with a hand-derived double backward.
 
-Forward runs the network and goes back once, which gives g = ∂loss/∂y. Backward is given u, the cotangent of g. Since
-u·g is the loss's derivative in direction u, it carries u forward as a tangent and takes the gradient of u·g: one way
-back through the tangent, with the deltas that forward had, and one through the network itself, with the pooling's seed.
-ReLU's gates and the ranks are constants to both. Samples go through in chunks whose values stay in the CPU's cache.
+Forward runs the network and backpropagates once, which gives g = ∂loss/∂y. Backward is given u, the cotangent of g.
+Since u·g is the loss's derivative in direction u, it carries u forward as a tangent and takes the gradient of u·g: one
+backward pass through the tangent, with the deltas of forward, and one through the network itself, with the cotangent of
+the pooling. ReLU's gates and the ranks are constants to both. Samples are processed in chunks whose values stay in the
+CPU's cache.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from setpredict.core.threads import parallel_map, workers
+from setpredict.decoders.fast.first_layer import FastFirstLayer, linear
 from setpredict.decoders.fast.network import (
-    Lift,
-    Room,
+    Workspace,
     add_gradients,
+    backward,
     chunks,
     hidden_layers,
     hidden_tangents,
-    linear,
-    way_back,
 )
-from setpredict.decoders.fast.pool import Pooled, by_rank, losses, pool, pool_back
-from setpredict.core.threads import parallel_map, workers
+from setpredict.decoders.fast.pool import Pooled, by_rank, losses, pool, pool_backward
 
 SHORT = 64  # a product over so few inputs takes no longer than writing and reading its result would
 
@@ -36,33 +36,33 @@ SHORT = 64  # a product over so few inputs takes no longer than writing and read
 class Plan:
     """What does not change from step to step and has no gradient."""
 
-    lift: Lift
+    first: FastFirstLayer
     kind: str  # of the representation loss
     descending: bool
     recompute: bool = False  # keep only sets and ranks for backward
-    rooms: dict[int, Room] = field(default_factory=dict)  # one a worker
+    workspaces: dict[int, Workspace] = field(default_factory=dict)  # one per worker
 
-    def room(self, worker: int) -> Room:
-        return self.rooms.setdefault(worker, Room())
+    def workspace(self, worker: int) -> Workspace:
+        return self.workspaces.setdefault(worker, Workspace())
 
     def keeps_hidden(self, i: int) -> bool:
-        """h₁ is computed again: its products are over the few features of an element."""
+        """h₁ is recomputed: its products are over the few features of an element."""
         return i > 0 and not self.recompute
 
     def keeps_delta(self, i: int, k: int, C: int) -> bool:
-        """Of ∂/∂a₁ the lift keeps what is needed; ∂/∂a_k is computed again if its products are short."""
+        """Of ∂/∂a₁ the first layer keeps what is needed; ∂/∂a_k is recomputed if its products are short."""
         return i > 0 and not self.recompute and (i < k - 1 or C > SHORT)
 
 
 @dataclass
 class Chunk:
-    """Some samples on their way through the network and back. What is not kept is None, not a tensor."""
+    """Intermediate values of some samples, forward and backward. What is not kept is None."""
 
     x: Any  # (s, R, C), the pool's input; s is b, or 1 for a set that all share
     ranks: Any  # (s, R, C)
     hidden: Sequence[Any]  # h₁ … h_k, (s·R, H)
     deltas: Sequence[Any]  # ∂/∂a₁ … ∂/∂a_k, (b·R, H)
-    collected: Sequence[Any]  # of ∂/∂a₁, by the lift
+    reduced: Sequence[Any]  # of ∂/∂a₁, by the first layer
 
     def trimmed(self, plan: Plan, first: bool) -> list[Tensor | None]:
         """What is kept: `first` is False for all but the first chunk of a shared set, whose values are kept once."""
@@ -70,9 +70,9 @@ class Chunk:
         hidden = [h if first and plan.keeps_hidden(i) else None for i, h in enumerate(self.hidden)]
         C = 0 if self.x is None else self.x.shape[2]
         deltas = [d if plan.keeps_delta(i, k, C) else None for i, d in enumerate(self.deltas)]
-        collected = [None if plan.recompute else c for c in self.collected]
+        reduced = [None if plan.recompute else c for c in self.reduced]
         x = self.x if first and not plan.recompute else None
-        return [x, self.ranks if first else None, *hidden, *deltas, *collected]
+        return [x, self.ranks if first else None, *hidden, *deltas, *reduced]
 
     @classmethod
     def of(cls, kept: Sequence[Tensor | None], k: int) -> Chunk:
@@ -89,7 +89,7 @@ class FastStep(torch.autograd.Function):
         if step.keep:
             ctx.plan, ctx.layers, ctx.parts = plan, len(layers), step.parts
             kept = [tensor for part in step.kept for tensor in part]
-            ctx.save_for_backward(y, weights, step.slope, step.curve, *layers, *kept)
+            ctx.save_for_backward(y, weights, step.slope, step.second_derivative, *layers, *kept)
             ctx.set_materialize_grads(False)
         return step.loss, step.grad
 
@@ -97,14 +97,16 @@ class FastStep(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *grads: Tensor | None):
         loss_grad, u = grads
-        y, weights, slope, curve, *rest = ctx.saved_tensors
+        y, weights, slope, second_derivative, *rest = ctx.saved_tensors
         layers, kept = rest[: ctx.layers], rest[ctx.layers :]
         length = len(kept) // len(ctx.parts)
         have = [Chunk.of(kept[i : i + length], len(layers) // 2 - 1) for i in range(0, len(kept), length)]
         direction = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u.contiguous()
         needs = ctx.needs_input_grad
         with torch.autocast(slope.device.type, enabled=False):
-            back = _Backward(ctx.plan, ctx.parts, have, y, weights, slope, curve, layers, needs[3], any(needs[4:]))
+            back = _Backward(
+                ctx.plan, ctx.parts, have, y, weights, slope, second_derivative, layers, needs[3], any(needs[4:])
+            )
             return None, *back.run(direction, loss_grad)
 
 
@@ -114,36 +116,36 @@ class _Forward:
     def __init__(self, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, layers: Sequence[Tensor], keep: bool):
         self.plan, self.y, self.z, self.weights, self.layers, self.keep = plan, y, z, weights, layers, keep
         (B, self.C), self.N, self.k = z.shape, y.shape[1], len(layers) // 2 - 1
-        self.rows = plan.lift.rows(self.N)
+        self.rows = plan.first.layer.rows(self.N)
         self.parts = chunks(B, self.rows, z)
         self.loss, self.grad = z.new_empty(B), z.new_empty(B, *y.shape[1:])
-        self.slope, self.curve = torch.empty_like(z), torch.empty_like(z)
+        self.slope, self.second_derivative = torch.empty_like(z), torch.empty_like(z)
         self.keeps = [keep and plan.keeps_delta(i, self.k, self.C) for i in range(self.k)]
-        self.keeps[0] = keep and not plan.recompute and plan.lift.collects_all
+        self.keeps[0] = keep and not plan.recompute and not plan.first.reduces
         self.kept: list[list[Tensor | None]] = [[] for _ in self.parts]
-        self.shared = self._pooled(y, Room()) if len(y) < B else None
+        self.shared = self._pooled(y, Workspace()) if len(y) < B else None
 
     def part(self, i: int, worker: int) -> None:
-        part, plan, room = self.parts[i], self.plan, self.plan.room(worker)
-        hidden, x, pooled = self._pooled(self.y[part], room) if self.shared is None else self.shared
+        part, plan, workspace = self.parts[i], self.plan, self.plan.workspace(worker)
+        hidden, x, pooled = self._pooled(self.y[part], workspace) if self.shared is None else self.shared
         z = self.z[part]
-        self.loss[part], slope, self.curve[part] = losses(pooled.code, z, plan.kind)
-        seed = room.take("seed", len(z) * self.rows, self.C, z)
-        torch.mul(slope[:, None], pooled.weights, out=seed.view(-1, self.rows, self.C))
-        deltas = way_back(seed, hidden, self.layers, [None] * self.k, room, keep=self.keeps)
-        collected = plan.lift.collect(deltas[0], self.N)
+        self.loss[part], slope, self.second_derivative[part] = losses(pooled.code, z, plan.kind)
+        cotangent = workspace.take("cotangent", len(z) * self.rows, self.C, z)
+        torch.mul(slope[:, None], pooled.weights, out=cotangent.view(-1, self.rows, self.C))
+        deltas = backward(cotangent, hidden, self.layers, [None] * self.k, workspace, keep=self.keeps)
+        reduced = plan.first.reduce(deltas[0], self.N)
         self.slope[part] = slope
-        self.grad[part] = plan.lift.leave(collected, self.layers[0]).view(len(z), *self.y.shape[1:])
+        self.grad[part] = plan.first.backward(reduced, self.layers[0]).view(len(z), *self.y.shape[1:])
         if self.keep:
             first = i == 0 or self.shared is None
-            self.kept[i] = Chunk(x, pooled.ranks, hidden, deltas, collected).trimmed(plan, first)
+            self.kept[i] = Chunk(x, pooled.ranks, hidden, deltas, reduced).trimmed(plan, first)
 
-    def _pooled(self, y: Tensor, room: Room) -> tuple[list[Tensor], Tensor, Pooled]:
+    def _pooled(self, y: Tensor, workspace: Workspace) -> tuple[list[Tensor], Tensor, Pooled]:
         """Through the network and the pooling."""
         plan, rows = self.plan, len(y) * self.rows
         store = self.keep and not plan.recompute
-        hidden = hidden_layers(plan.lift, y, self.layers, [None] * self.k, room, store)
-        out = y.new_empty(rows, self.C) if store else room.take("x", rows, self.C, y)
+        hidden = hidden_layers(plan.first, y, self.layers, [None] * self.k, workspace, store)
+        out = y.new_empty(rows, self.C) if store else workspace.take("x", rows, self.C, y)
         x = linear(hidden[-1], self.layers[-2], self.layers[-1], out).view(len(y), -1, self.C)
         return hidden, x, pool(x, self.weights, plan.descending, self.keep)
 
@@ -151,46 +153,46 @@ class _Forward:
 class _Backward:
     """One step's double backward, part by part; each worker adds up gradients of its own."""
 
-    def __init__(self, plan, parts, have, y, weights, slope, curve, layers, weigh: bool, train: bool):
+    def __init__(self, plan, parts, have, y, weights, slope, second_derivative, layers, weigh: bool, train: bool):
         self.plan: Plan = plan
         self.parts, self.have, self.layers = parts, have, layers
-        self.y, self.weights, self.slope, self.curve = y, weights, slope, curve
+        self.y, self.weights, self.slope, self.second_derivative = y, weights, slope, second_derivative
         self.shared = len(y) < len(slope)
         self.weigh, self.train = weigh, train
         self.grad_y = torch.empty_like(y)
-        self.seeds = torch.empty_like(slope)  # (B, C), minus the gradient of z
+        self.code_cotangent = torch.empty_like(slope)  # (B, C), minus the gradient of z
         self.grads = [self._zeros() for _ in range(workers(len(parts)))]
         self.weight_grads: list[Any] = [torch.zeros_like(weights) if weigh else None for _ in self.grads]
 
     def run(self, u: Tensor, loss_grad: Tensor | None) -> list[Any]:
         """The gradients of y, z, the rank weights and the layers, given those of the gradients and the losses."""
-        whole = self._restored(self.y, self.have[0], Room()) if self.shared else None
+        whole = self._restored(self.y, self.have[0], Workspace()) if self.shared else None
 
         def part(i: int, worker: int) -> None:
             mine = self.parts[i]
-            hidden, x = whole or self._restored(self.y[mine], self.have[i], self.plan.room(worker))
+            hidden, x = whole or self._restored(self.y[mine], self.have[i], self.plan.workspace(worker))
             ranks = self.have[0 if self.shared else i].ranks
             given = None if loss_grad is None else loss_grad[mine]
             self._part(mine, u[mine], given, hidden, x, ranks, self.have[i], worker)
 
         parallel_map(len(self.parts), part)
-        if whole is not None:  # the way back is linear in its seed: one for the sum over the batch is enough
-            seed = self.seeds.sum(dim=0) * by_rank(self.weights, self.have[0].ranks)
-            self.grad_y = self._through_network(seed, whole[0], self.y, 0)
+        if whole is not None:  # backpropagation is linear in its cotangent: one for the sum over the batch is enough
+            cotangent = self.code_cotangent.sum(dim=0) * by_rank(self.weights, self.have[0].ranks)
+            self.grad_y = self._through_network(cotangent, whole[0], self.y, 0)
         layers = [sum(each[1:], each[0]) if self.train else None for each in zip(*self.grads)]
         weights = sum(self.weight_grads[1:], self.weight_grads[0]) if self.weigh else None
-        return [self.grad_y, -self.seeds, weights, *layers]
+        return [self.grad_y, -self.code_cotangent, weights, *layers]
 
     def _zeros(self) -> list[Any]:
         if not self.train:
             return [None] * len(self.layers)
-        # The lift adds to the transpose of the first: BLAS is slow at products that are only D numbers wide.
+        # The first layer adds to the transpose of its gradient: BLAS is slow at products that are only D numbers wide.
         first = torch.zeros_like(self.layers[0].T, memory_format=torch.contiguous_format).T
         return [first, *[torch.zeros_like(p) for p in self.layers[1:]]]
 
-    def _restored(self, y: Tensor, have: Chunk, room: Room) -> tuple[list[Tensor], Any]:
-        """h₁ … h_k, and x if the rank weights' gradient needs it: what was kept, and the rest computed again."""
-        hidden = hidden_layers(self.plan.lift, y, self.layers, have.hidden, room)
+    def _restored(self, y: Tensor, have: Chunk, workspace: Workspace) -> tuple[list[Tensor], Any]:
+        """h₁ … h_k, and x if the rank weights' gradient needs it: what was kept, and the rest recomputed."""
+        hidden = hidden_layers(self.plan.first, y, self.layers, have.hidden, workspace)
         x = have.x
         if x is None and self.weigh:
             x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(len(y), -1, len(self.weights))
@@ -199,28 +201,30 @@ class _Backward:
     def _part(
         self, part: slice, u: Tensor, loss_grad, hidden: list[Tensor], x, ranks, have: Chunk, worker: int
     ) -> None:
-        lift, layers, room, C = self.plan.lift, self.layers, self.plan.room(worker), len(self.weights)
-        tangents = hidden_tangents(lift, u, hidden, layers, room)
-        out = room.take("x", len(tangents[-1]), C, u)
+        first, layers, workspace, C = self.plan.first, self.layers, self.plan.workspace(worker), len(self.weights)
+        tangents = hidden_tangents(first, u, hidden, layers, workspace)
+        out = workspace.take("x", len(tangents[-1]), C, u)
         tangent_x = linear(tangents[-1], layers[-2], None, out).view(len(u), -1, C)
-        back = pool_back(x, tangent_x, ranks, self.weights, self.slope[part], self.curve[part], loss_grad, self.shared)
-        self.seeds[part] = back.seed
+        back = pool_backward(
+            x, tangent_x, ranks, self.weights, self.slope[part], self.second_derivative[part], loss_grad, self.shared
+        )
+        self.code_cotangent[part] = back.of_code
         if self.weigh:
             self.weight_grads[worker] += back.weights
         if self.train:
-            known = have.collected[0] is not None
-            slope_x = back.slope_x.flatten(0, 1)
-            deltas = way_back(slope_x, hidden, layers, have.deltas, room, lowest=int(known))
-            collected = have.collected if known else lift.collect(deltas[0], u.shape[1])
-            add_gradients(lift, self.grads[worker], slope_x, deltas, collected, tangents, u, biases=False)
-        if back.seed_x is not None:
-            self.grad_y[part] = self._through_network(back.seed_x, hidden, self.y[part], worker)
+            known = have.reduced[0] is not None
+            of_tangent = back.of_tangent.flatten(0, 1)
+            deltas = backward(of_tangent, hidden, layers, have.deltas, workspace, lowest=int(known))
+            reduced = have.reduced if known else first.reduce(deltas[0], u.shape[1])
+            add_gradients(first, self.grads[worker], of_tangent, deltas, reduced, tangents, u, biases=False)
+        if back.of_x is not None:
+            self.grad_y[part] = self._through_network(back.of_x, hidden, self.y[part], worker)
 
-    def _through_network(self, seed: Tensor, hidden: list[Tensor], y: Tensor, worker: int) -> Tensor:
-        """From ∂/∂x (s, R, C) back to ∂/∂y, adding to the gradients of the layers on the way."""
-        seed, lift = seed.flatten(0, 1), self.plan.lift
-        deltas = way_back(seed, hidden, self.layers, [None] * len(hidden), self.plan.room(worker))
-        collected = lift.collect(deltas[0], y.shape[1])
+    def _through_network(self, cotangent: Tensor, hidden: list[Tensor], y: Tensor, worker: int) -> Tensor:
+        """From ∂/∂x (s, R, C) back to ∂/∂y, adding to the gradients of the layers."""
+        cotangent, first = cotangent.flatten(0, 1), self.plan.first
+        deltas = backward(cotangent, hidden, self.layers, [None] * len(hidden), self.plan.workspace(worker))
+        reduced = first.reduce(deltas[0], y.shape[1])
         if self.train:
-            add_gradients(lift, self.grads[worker], seed, deltas, collected, hidden, y, biases=True)
-        return lift.leave(collected, self.layers[0]).view_as(y)
+            add_gradients(first, self.grads[worker], cotangent, deltas, reduced, hidden, y, biases=True)
+        return first.backward(reduced, self.layers[0]).view_as(y)

@@ -7,6 +7,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from setpredict.core.errors import UserError
 from setpredict.encoders.mlp import xavier
 
 BLOCKS = {10: (1, 1, 1, 1), 18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
@@ -35,9 +36,10 @@ class BasicBlock(nn.Module):
 class ResNetEncoder(nn.Module):
     """A square RGB image in [0, 1] to L numbers: a ResNet without its pooling and classifier, then a tail.
 
-    The map of an S×S image is S/32 wide. `tail="dspn"` (the paper): 3×3 stride-2 convolution, batch norm, and a
-    convolution to L whose kernel covers what is left (2×2 at 128 pixels), without ReLU. `tail="idspn"`: batch norm,
-    2×2 stride-2 convolution, flattened to L. `width` narrows every layer for machines without a GPU; the paper's is 64.
+    The feature map of an S×S image is S/32 wide. `tail="dspn"` (the paper): 3×3 stride-2 convolution, batch norm, and a
+    convolution to L whose kernel covers the rest of the map (2×2 at 128 pixels), without ReLU. `tail="idspn"`: batch
+    norm, 2×2 stride-2 convolution, flattened to L. `width` narrows every layer for machines without a
+    GPU; the paper's is 64.
 
     >>> import torch
     >>> ResNetEncoder(latent=512, image_size=64, depth=18, width=8)(torch.rand(2, 3, 64, 64)).shape
@@ -54,9 +56,9 @@ class ResNetEncoder(nn.Module):
     ):
         super().__init__()
         if depth not in BLOCKS:
-            raise ValueError(f"depth must be 10, 18 or 34, got {depth}")
+            raise UserError(f"depth must be 10, 18 or 34, got {depth}")
         if image_size < 64:
-            raise ValueError(f"image_size must be at least 64 pixels, got {image_size}")
+            raise UserError(f"image_size must be at least 64 pixels, got {image_size}")
         self.image_size = image_size
         self.conv1 = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
@@ -82,12 +84,14 @@ class ResNetEncoder(nn.Module):
         elif tail == "idspn":
             left = side // 2
             if latent % left**2:
-                raise ValueError(f"tail='idspn' spreads the latent over {left}×{left} places: {latent} is no multiple")
+                raise UserError(
+                    f"tail='idspn' divides the latent over {left}×{left} cells: {latent} is not a multiple of {left**2}"
+                )
             self.tail = nn.Sequential(
                 nn.BatchNorm2d(channels), nn.Conv2d(channels, latent // left**2, 2, stride=2), nn.Flatten()
             )
         else:
-            raise ValueError(f"tail must be 'dspn' or 'idspn', got {tail!r}")
+            raise UserError(f"tail must be 'dspn' or 'idspn', got {tail!r}")
         self.apply(xavier)
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B L"]:

@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from setpredict.report.figures.palette import LINES, STYLES
-from setpredict.report.tables.text import heading, percent
+from setpredict.metrics.units import DISTANCES, heading, percent
+from setpredict.report.figures.palette import line_style
 
 Log = Sequence[Mapping[str, str]]
 
 
 def column(log: Log, name: str) -> tuple[list[int], list[float]]:
-    """Steps and values of a column, where it has one."""
+    """The steps and values of one column of a log, without its empty cells."""
     pairs = [(int(float(row["step"])), float(row[name])) for row in log if name in row]
     return [p[0] for p in pairs], [p[1] for p in pairs]
 
 
 def training_curves(logs: Mapping[str, Log]) -> Figure | None:
-    """Loss in training, and each validation metric in a panel of its own; None where nothing was logged."""
+    """The training loss and the main validation metrics, one panel each; None if the logs are empty."""
     names = [n for log in logs.values() for row in log for n in row if n.startswith("val_")]
-    panels = ["loss", *_most_telling(list(dict.fromkeys(names)))]
+    panels = ["loss", *_main_metrics(list(dict.fromkeys(names)))]
     panels = [p for p in panels if any(column(log, p)[0] for log in logs.values())]
     if not panels:
         return None
@@ -31,9 +31,9 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
         metric = name.removeprefix("val_")
         for i, (run, log) in enumerate(logs.items()):
             steps, values = column(log, name)
-            scale = 100 if percent(metric) else 1000 if metric in ("chamfer", "hungarian") else 1
-            style = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
-            axes.plot(steps, [scale * v for v in values], label=run, marker="." if name != "loss" else "", **style)
+            scale = 100 if percent(metric) else 1000 if metric in DISTANCES else 1
+            marker = "." if name != "loss" else ""
+            axes.plot(steps, [scale * v for v in values], label=run, marker=marker, **line_style(i))
         if not percent(metric) and all(v > 0 for log in logs.values() for v in column(log, name)[1]):
             axes.set_yscale("log")
         axes.set(title=("training loss" if name == "loss" else f"validation {heading(metric)}"), xlabel="step")
@@ -44,9 +44,9 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
     return figure
 
 
-def _most_telling(names: Sequence[str]) -> list[str]:
-    """At most three: the distance, the AP in the middle, and the size."""
-    distances = [n for n in names if n in ("val_chamfer", "val_hungarian")]
+def _main_metrics(names: Sequence[str]) -> list[str]:
+    """The set distance, the first and the last average precision, and the accuracy of the set sizes."""
+    distances = [n for n in names if n.removeprefix("val_") in DISTANCES]
     precisions = [n for n in names if n.startswith("val_AP")]
     return [
         *distances,

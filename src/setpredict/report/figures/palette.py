@@ -1,13 +1,20 @@
-"""The colors of every figure and page: told apart in print and by color-blind readers (Okabe and Ito's set)."""
+"""The colors of every figure and page: distinct in print and to color-blind readers (the palette of Okabe and Ito)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 INK = "#222222"
-FAINT = "#bbbbbb"
+GRAY = "#bbbbbb"
 RIGHT = "#0072b2"
 WRONG = "#c1121f"
-"""Never the only sign: what is wrong is also bold or dashed."""
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
-STYLES = ("-", "--", ":", "-.")
-MASKS = "viridis"
+"""Never the only mark of an error: wrong elements are also bold or dashed."""
+LINE_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
+LINE_STYLES = ("-", "--", ":", "-.")
+MASK_COLORMAP = "viridis"
 """A mask as a color, ordered by lightness: dark is present, light is absent."""
+
+
+def line_style(i: int) -> dict[str, Any]:
+    """Color and style of the line with index i."""
+    return {"color": LINE_COLORS[i % len(LINE_COLORS)], "linestyle": LINE_STYLES[i % len(LINE_STYLES)]}

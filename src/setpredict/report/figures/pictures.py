@@ -1,4 +1,4 @@
-"""The picture of a few predictions that fits a data set, whatever its kind: a row a sample, a column a step."""
+"""A picture of a few predictions for data of any kind: one row per sample, one column per step."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from setpredict.data.task import Batch, SetTask
-from setpredict.report.figures.drawing import draw_set, in_words, input_image, some_steps
+from setpredict.report.figures.drawing import draw_set, input_image, shown_as_text, some_steps
 from setpredict.report.figures.progression import save
 from setpredict.sets import Prediction, Sets
 
 
 def validation_picture(task: SetTask, batch: Batch, prediction: Prediction) -> Figure:
-    """Some samples step by step, with the target beside them."""
-    steps = some_steps(prediction.steps, 3 if in_words(task) else 5)
+    """The first four samples step by step, next to their targets."""
+    steps = some_steps(prediction.steps, 3 if shown_as_text(task) else 5)
     return picture(task, batch, prediction, steps, samples=range(min(4, len(batch))))
 
 
 def save_validation_picture(task: SetTask, batch: Batch, prediction: Prediction, path: Path) -> Path:
-    """What a run leaves behind after each validation."""
+    """Write the picture that a run leaves after each validation."""
     return save(validation_picture(task, batch, prediction), path)
 
 
@@ -33,15 +33,24 @@ def picture(
     beside: Mapping[str, Sets] | None = None,
     titles: Sequence[str] = (),
 ) -> Figure:
-    """Y0 … YT of some samples, other models' answers, and the target; the input image first where words need it.
+    """Y0 … YT of some samples, the predictions of other models, and the target.
 
-    `titles` stand left of the rows.
+    Where sets are shown as text, the input image comes first.
+
+    Args:
+        task: The data set that the batch comes from.
+        batch: Inputs and targets.
+        prediction: The trajectory that a model predicts for the batch.
+        steps: The steps to draw, one column each.
+        samples: The samples of the batch to draw, one row each.
+        beside: Predictions of other models, by name, one column each.
+        titles: One title per row, on its left.
     """
     beside = beside or {}
-    words = in_words(task)
-    first = ["input"] if words and task.input_kind == "image" else []
+    as_text = shown_as_text(task)
+    first = ["input"] if as_text and task.input_kind == "image" else []
     heads = [*first, *(f"$Y^{{({t})}}$" for t in steps), *beside, "target"]
-    wide, high = (2.6, 0.16 * (task.max_size + 2)) if words else (1.35, 1.4)
+    wide, high = (2.6, 0.16 * (task.max_size + 2)) if as_text else (1.35, 1.4)
     widths = [1.0 if head == "input" else wide for head in heads]
     figure = Figure(figsize=(sum(widths) + 0.2, max(high, 1.0) * len(samples) + 0.4), layout="constrained")
     grid = figure.subplots(len(samples), len(heads), squeeze=False, width_ratios=widths)

@@ -1,4 +1,4 @@
-"""Pictures of point sets taking shape, without a data set around them: one row a sample, one column a step."""
+"""Point sets step by step, without a data set: one row per sample, one column per step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from setpredict.sets import Prediction, Sets
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure whole or not at all; the ending of the name says the format."""
+    """Write a figure atomically, in the format of the file name's ending."""
     path = Path(path)
     FigureCanvasAgg(figure)
     with atomic(path) as temporary:
@@ -30,7 +30,7 @@ def progression(
     samples: Sequence[int] = (0, 1, 2, 3),
     title: str = "",
 ) -> Figure:
-    """Y0 … YT of some samples with the target as rings, then other models' answers and the target itself."""
+    """Y0 … YT of some samples with the target as rings, then the predictions of other models and the target itself."""
     beside = beside or {}
     columns = len(steps) + len(beside) + 1
     figure = Figure(figsize=(1.35 * columns, 1.4 * len(samples) + 0.4), layout="constrained")

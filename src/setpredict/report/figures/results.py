@@ -1,4 +1,4 @@
-"""The figures of RESULTS.md: training curves of a table, or the answers to its many small questions."""
+"""The figures of RESULTS.md: the training curves of a table, or the scores of an ablation study."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from setpredict.report.figures.palette import FAINT, LINES, STYLES
-from setpredict.report.tables.text import heading, percent
+from setpredict.metrics.units import heading, percent
+from setpredict.report.figures.palette import GRAY, LINE_COLORS, line_style
 
 Entry = Mapping[str, Any]
 Groups = Mapping[str, Mapping[str, str]]
 
 
 def curves(entries: Sequence[Entry], name: str) -> Figure:
-    """Validations by a metric against training time, a line a run."""
+    """A validation metric by training time, one line per run."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots()
     labels = list(dict.fromkeys(e["row"] for e in entries))
     for entry in entries:
         i = labels.index(entry["row"])
-        style: dict[str, Any] = {"color": LINES[i % len(LINES)], "linestyle": STYLES[i % len(STYLES)]}
         label = entry["row"] if entry is next(e for e in entries if e["row"] == entry["row"]) else None
-        axes.plot(*_own(entry, entries, name), label=label, **style)
+        axes.plot(*_own_part(entry, entries, name), label=label, **line_style(i))
     times = [m for entry in entries for m in entry["curve"]["minutes"]]
     if 0 < 50 * min(times) < max(times):
         axes.set_xscale("log")
@@ -44,8 +43,8 @@ def curves(entries: Sequence[Entry], name: str) -> Figure:
     return figure
 
 
-def _own(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[float], list[float]]:
-    """A run's minutes and values, without those of the run that it went on from but for the last."""
+def _own_part(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[float], list[float]]:
+    """A run's minutes and values, without those of the run that it continues, except for the last."""
     minutes, values = entry["curve"]["minutes"], _scaled(entry["curve"][name], name)
     first = [e for e in entries if e["row"] == entry.get("after") and e.get("seed") == entry["seed"]]
     start = max(first[0]["curve"]["minutes"]) if first else 0.0
@@ -54,7 +53,7 @@ def _own(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[float]
 
 
 def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:
-    """A panel a question: the test score of every answer, at each number of steps."""
+    """One panel per question: the test score of every answer, at each number of steps."""
     columns = 2
     rows = -(-len(groups) // columns)
     heights = [_height(groups, i, columns) for i in range(rows)]
@@ -76,7 +75,7 @@ def _answers(axes: Axes, entries: Sequence[Entry], group: Mapping[str, str], nam
         for j, first in enumerate(mine[0]):
             values = _scaled([m[j]["metrics"][name] for m in mine], name)
             label = f"{first['steps']} steps" if i == 0 else None
-            axes.plot(values, [i] * len(values), "os^"[j % 3], color=LINES[j % len(LINES)], label=label)
+            axes.plot(values, [i] * len(values), "os^"[j % 3], color=LINE_COLORS[j % len(LINE_COLORS)], label=label)
     axes.set_yticks(range(len(group)), list(group), fontsize=8)
     axes.set_ylim(len(group) - 0.5, -0.5)
     axes.set_xscale("log")
@@ -85,17 +84,17 @@ def _answers(axes: Axes, entries: Sequence[Entry], group: Mapping[str, str], nam
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", labelsize=8, labelbottom=True)
     axes.grid(axis="x", alpha=0.25)
-    axes.axvline(_scaled([_base(entries, group, name)], name)[0], color=FAINT, linewidth=1, zorder=0)
+    axes.axvline(_scaled([_baseline(entries, group, name)], name)[0], color=GRAY, linewidth=1, zorder=0)
 
 
-def _base(entries: Sequence[Entry], group: Mapping[str, str], name: str) -> float:
-    """The first answer's score: the line that the others are compared with."""
+def _baseline(entries: Sequence[Entry], group: Mapping[str, str], name: str) -> float:
+    """The first answer's score, drawn as a line to compare the others with."""
     first = next(e for e in entries if e["row"] == next(iter(group.values())))
     return first["evaluations"][0]["metrics"][name]
 
 
 def _height(groups: Groups, row: int, columns: int) -> float:
-    """Inches for a row of panels, by the most answers in it."""
+    """The height of a row of panels in inches, by the largest number of answers in it."""
     return 0.55 + 0.24 * max(len(g) for g in list(groups.values())[row * columns : (row + 1) * columns])
 
 
@@ -104,7 +103,7 @@ def _scaled(values: Sequence[float], name: str) -> list[float]:
 
 
 def svg(figure: Figure) -> str:
-    """The same picture gives the same file."""
+    """The figure as SVG, byte for byte the same whenever it is drawn."""
     with rc_context({"svg.hashsalt": "setpredict", "svg.fonttype": "none"}):
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None})

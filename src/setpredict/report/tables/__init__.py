@@ -1,1 +1,1 @@
-"""Tables."""
+"""Tables, as text and HTML."""

@@ -1,4 +1,4 @@
-"""Objects in words, step by step, what is wrong in red: for the terminal, for a page, and for LaTeX."""
+"""Objects as text, step by step, with wrong values in red: for the terminal, for a web page, and for LaTeX."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from setpredict.data.task import SetTask
-from setpredict.report.tables.judged import Cell, ObjectRow, columns, judge_objects, true_objects
 from setpredict.report.figures.palette import WRONG
-from setpredict.runs.loaded import Watched
+from setpredict.report.tables.judged import Cell, ObjectRow, columns, judge_objects, true_objects
+from setpredict.report.watched import Watched
 
 Blocks = list[tuple[str, list[ObjectRow]]]
-"""The table a step at a time: its name, and a row an object."""
+"""One block per step: its name, and one row per object."""
 
 
 def object_blocks(task: SetTask, watched: Watched, sample: int, steps: Sequence[int]) -> Blocks:
@@ -25,20 +25,21 @@ def object_blocks(task: SetTask, watched: Watched, sample: int, steps: Sequence[
 
 
 def terminal_table(task: SetTask, blocks: Blocks, title: str = "") -> Table:
+    """A table for the terminal."""
     table = Table(title=title or None, title_justify="left")
     for head in ("", *columns(task), "mask"):
         table.add_column(Text(head), justify="right" if head == "mask" else "left")
     for name, rows in blocks:
         for i, row in enumerate(rows):
-            words = [Text(c.text, style="bold red" if c.wrong else "") for c in row.cells]
+            cells = [Text(c.text, style="bold red" if c.wrong else "") for c in row.cells]
             mask = Text(f"{row.score:.2f}", style="bold red" if _wrong_mask(row) else "")
             style = "" if row.present else "dim"
-            table.add_row(name if i == 0 else "", *words, mask, style=style, end_section=i == len(rows) - 1)
+            table.add_row(name if i == 0 else "", *cells, mask, style=style, end_section=i == len(rows) - 1)
     return table
 
 
 def html_table(task: SetTask, blocks: Blocks) -> str:
-    """A table that stands alone: wrong cells are red, bold and say so to a screen reader."""
+    """A table for a web page, with its own style; wrong cells are red and bold and have a title for screen readers."""
     heads = "".join(f"<th scope='col'>{escape(h)}</th>" for h in ("step", *columns(task), "mask"))
     body = []
     for name, rows in blocks:
@@ -50,7 +51,7 @@ def html_table(task: SetTask, blocks: Blocks) -> str:
 
 
 def latex_table(task: SetTask, blocks: Blocks, caption: str = "") -> str:
-    """A table for `booktabs` and `xcolor`."""
+    """A table for LaTeX with the packages `booktabs` and `xcolor`."""
     heads = " & ".join(_latex(h) for h in ("step", *columns(task), "mask"))
     lines = ["\\begin{tabular}{" + "l" * (len(columns(task)) + 1) + "r}", "\\toprule", heads + " \\\\"]
     for name, rows in blocks:
@@ -63,7 +64,7 @@ def latex_table(task: SetTask, blocks: Blocks, caption: str = "") -> str:
 
 
 def _wrong_mask(row: ObjectRow) -> bool:
-    """Missed, or one too many."""
+    """Whether the object is a missed or a surplus one."""
     return row.present == (row.target is None)
 
 
@@ -78,7 +79,7 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def _latex(text: str) -> str:
-    for letter in "\\{}":  # first of all, since the others bring their own
+    for letter in "\\{}":  # first, since the replacements below contain them
         text = text.replace(letter, {"\\": "\x00", "{": "\\{", "}": "\\}"}[letter])
     for letter in "&%$#_":
         text = text.replace(letter, "\\" + letter)

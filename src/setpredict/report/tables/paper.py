@@ -1,17 +1,17 @@
-"""The numbers that the paper reports, to stand beside ours: mean and standard deviation over six runs."""
+"""The numbers that the papers report, to compare ours with: mean and standard deviation over six runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from setpredict.presets import DataConfig
+from setpredict.config import DataConfig
 
 Number = tuple[float, float | None]
 Rows = dict[str, dict[str, Number]]
 
 
 def _rows(heads: str, text: str) -> Rows:
-    """A table from lines of "name: mean±std …"."""
+    """Parse a table with lines of the form "name: mean±std …"."""
     rows: Rows = {}
     for line in text.strip().splitlines():
         name, _, cells = line.strip().partition(": ")
@@ -24,7 +24,7 @@ def _split(cell: str) -> tuple[str, str, str]:
     return cell.partition("±")
 
 
-MNIST = _rows(  # Table 1: the Chamfer loss in thousandths
+MNIST = _rows(  # Table 1: Chamfer loss × 1000
     "chamfer",
     """
     MLP: 0.21±0.18
@@ -32,7 +32,7 @@ MNIST = _rows(  # Table 1: the Chamfer loss in thousandths
     DSPN (all), 10 steps: 0.09±0.01
     """,
 )
-BOXES = _rows(  # the appendix, with the evaluation fixed; DSPN with its loss on the last and on all steps
+BOXES = _rows(  # from the appendix, whose evaluation is corrected; DSPN with its loss on the last step and on all steps
     "AP50 AP60 AP70 AP80 AP90",
     """
     MLP: 87.6±2.4 73.6±3.9 48.1±5.0 15.1±2.8 0.1±0.1
@@ -45,7 +45,7 @@ BOXES = _rows(  # the appendix, with the evaluation fixed; DSPN with its loss on
     DSPN (all), 30 steps: 97.1±1.0 88.6±2.9 64.4±5.3 27.7±5.2 2.6±1.2
     """,
 )
-STATES = _rows(  # Table 3 and the appendix; iDSPN by its own evaluation, so not strictly comparable
+STATES = _rows(  # Table 3 and the appendix; iDSPN is evaluated differently, so not strictly comparable
     "AP∞ AP1 AP0.5 AP0.25 AP0.125",
     """
     MLP: 3.6±0.5 1.5±0.4 0.8±0.3 0.2±0.1 0.0±0.0
@@ -63,7 +63,10 @@ TABLES: dict[str, Rows] = {"mnist": MNIST, "clevr-box": BOXES, "clevr-state": ST
 
 
 def beside(data: DataConfig) -> Rows:
-    """The paper's table for the data of a run, nothing where it is not the paper's: CLEVR has imitators."""
+    """The paper's table for the data of a run; empty if the paper does not use that data.
+
+    Data in CLEVR's layout counts as CLEVR only in a folder of that name.
+    """
     if data.name == "clevr" and (data.folder is None or Path(data.folder).name.startswith("CLEVR")):
         return TABLES[f"clevr-{data.target}"]
     return MNIST if data.name == "mnist" else {}

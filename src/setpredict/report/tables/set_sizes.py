@@ -1,4 +1,4 @@
-"""How many elements were predicted where how many were due, as a table."""
+"""Predicted set sizes by true set size, as a confusion matrix."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ MOST_BINS = 12
 
 
 def size_confusion(predicted: Sets, target: Sets) -> tuple[Int[np.ndarray, "K K"], list[str]]:
-    """Counts of (true size, predicted size) and the names of the sizes; many sizes are put together into ranges.
+    """Counts of (true size, predicted size), and the label of each size; many sizes are grouped into ranges.
 
     >>> import torch
-    >>> guess = Sets(torch.zeros(3, 2, 1), torch.tensor([[0.9, 0.2], [0.8, 0.9], [0.9, 0.7]]))
-    >>> size_confusion(guess, Sets.from_list([[[0.0]], [[0.0]], [[0.0], [0.0]]]))
+    >>> predicted = Sets(torch.zeros(3, 2, 1), torch.tensor([[0.9, 0.2], [0.8, 0.9], [0.9, 0.7]]))
+    >>> size_confusion(predicted, Sets.from_list([[[0.0]], [[0.0]], [[0.0], [0.0]]]))
     (array([[1, 1],
            [0, 1]]), ['1', '2'])
     """
-    true, guess = target.sizes.cpu().numpy(), predicted.sizes.cpu().numpy()
-    low, high = int(min(true.min(), guess.min())), int(max(true.max(), guess.max()))
+    true, found = target.sizes.cpu().numpy(), predicted.sizes.cpu().numpy()
+    low, high = int(min(true.min(), found.min())), int(max(true.max(), found.max()))
     width = -(-(high - low + 1) // MOST_BINS)
     bins = (high - low) // width + 1
     counts = np.zeros((bins, bins), np.int64)
-    np.add.at(counts, ((true - low) // width, (guess - low) // width), 1)
+    np.add.at(counts, ((true - low) // width, (found - low) // width), 1)
     firsts = [low + width * i for i in range(bins)]
     names = [str(f) if width == 1 else f"{f} to {min(f + width - 1, high)}" for f in firsts]
     return counts, names
 
 
 def confusion_table(predicted: Sets, target: Sets) -> str:
-    """The same as a table for a page; each cell is as dark as its part of the row."""
+    """The confusion matrix as an HTML table; the shade of a cell is its fraction of the row."""
     counts, names = size_confusion(predicted, target)
     heads = "".join(f"<th scope='col'>{name}</th>" for name in names)
     rows = []

@@ -1,13 +1,13 @@
-// The HTTP API: which models there are, and decoding with them.
+// The HTTP API: list the models, and decode with one.
 
 export async function listModels() {
   return answerOf(await fetch("/api/models"));
 }
 
 export async function decode(model, body) {
-  const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   for (let attempt = 0; ; attempt += 1) {
-    const response = await fetch(`/api/${encodeURIComponent(model)}/decode`, asked);
+    const response = await fetch(`/api/${encodeURIComponent(model)}/decode`, request);
     if (response.status !== 503 || attempt === 3) return answerOf(response);
     await new Promise((done) => setTimeout(done, 400 * (attempt + 1)));
   }
@@ -19,7 +19,7 @@ async function answerOf(response) {
   try {
     reason = (await response.json()).detail || reason;
   } catch {
-    // no JSON, no reason
+    // the response is not JSON: keep the status as the reason
   }
   throw new Error(reason);
 }

@@ -1,4 +1,4 @@
-// The page: its tabs, and the models behind each.
+// The page: its tabs and their models.
 
 import { listModels } from "./api.js";
 import * as digits from "./digits.js";
@@ -25,14 +25,14 @@ function open(name, focus = false) {
   history.replaceState(null, "", `#${name}`);
   const page = pages.get(name);
   if (page) page.redraw();
-  else begin(name);
+  else startTab(name);
 }
 
-function begin(name) {
+function startTab(name) {
   const panel = document.getElementById(`panel-${name}`);
   const own = models.filter((m) => m.tab === name);
   if (!own.length && name !== "run") {
-    panel.querySelector(".lead").textContent = "The models of this page are not part of this installation.";
+    panel.querySelector(".lead").textContent = "The models of this tab are not part of this installation.";
     panel.querySelector(".workbench").hidden = true;
     panel.querySelector(".player").hidden = true;
     return;
@@ -58,8 +58,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 try {
   models = await listModels();
-  const asked = location.hash.slice(1);
-  const first = STARTS[asked] ? asked : models.some((m) => m.tab === "run") ? "run" : "digits";
+  const wanted = location.hash.slice(1);
+  const first = STARTS[wanted] ? wanted : models.some((m) => m.tab === "run") ? "run" : "digits";
   open(first);
 } catch (error) {
   tell(`The models could not be loaded: ${error.message}`);

@@ -1,10 +1,10 @@
-// The representation loss against the step, on a logarithmic scale, with the step that is shown.
+// The representation loss by step, on a logarithmic scale, with a mark at the current step.
 
 const NS = "http://www.w3.org/2000/svg";
 const H = 176, LEFT = 46, RIGHT = 8, TOP = 10, BOTTOM = 24;
 
 export function drawChart(svg, series, step, steps, trained) {
-  const W = Math.max(svg.clientWidth, 200); // one unit is one pixel, so that letters keep their shape
+  const W = Math.max(svg.clientWidth, 200); // one unit is one pixel, so that text is not distorted
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
   svg.replaceChildren();
   const values = series.flatMap((s) => s.values).filter((v) => v > 0);

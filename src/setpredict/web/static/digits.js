@@ -1,4 +1,4 @@
-// Draw a digit, or pick one; it becomes points, then 64 numbers, then points again.
+// Draw or pick a digit: it becomes a set of points, is encoded to 64 numbers, and is decoded again.
 
 import { decode } from "./api.js";
 import { clear, colors, drawPoints } from "./draw.js";
@@ -26,11 +26,11 @@ export function start(panel, models) {
     }
   };
   const send = (from) => {
-    count.textContent = points.length ? `${points.length} points, ${models[0].latent} numbers between.` : "";
+    count.textContent = points.length ? `${points.length} points, encoded to ${models[0].latent} numbers.` : "";
     if (points.length) stage.ask(() => ({ points }), from);
     else stage.empty();
   };
-  const place = (event) => {
+  const position = (event) => {
     const box = pad.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   };
@@ -38,12 +38,12 @@ export function start(panel, models) {
     if (!strokes.length) points = [];
     drawing = true;
     pad.setPointerCapture(event.pointerId);
-    strokes.push([place(event)]);
+    strokes.push([position(event)]);
     redraw();
   });
   pad.addEventListener("pointermove", (event) => {
     if (!drawing) return;
-    strokes.at(-1).push(place(event));
+    strokes.at(-1).push(position(event));
     redraw();
   });
   const end = () => {

@@ -1,4 +1,4 @@
-// The OpenAPI document as a page: each way in with what it takes and what it answers.
+// The OpenAPI document as a page: each endpoint with its request and its response.
 
 const main = document.getElementById("main");
 const api = await (await fetch("/openapi.json")).json();
@@ -16,30 +16,30 @@ for (const [path, methods] of Object.entries(api.paths)) {
     add(section, "h2", `${method.toUpperCase()} ${path}`);
     add(section, "p", operation.description || operation.summary);
     const body = operation.requestBody?.content?.["application/json"]?.schema;
-    if (body) describe(section, "Takes", body);
+    if (body) describe(section, "Request", body);
     const list = add(section, "ul");
     for (const [status, answer] of Object.entries(operation.responses)) add(list, "li", `${status}: ${answer.description}`);
     const given = operation.responses["200"]?.content?.["application/json"]?.schema;
-    if (given) describe(section, "Answers", given);
+    if (given) describe(section, "Response", given);
   }
 }
 
 function describe(section, title, schema) {
   const named = (schema.$ref || schema.items?.$ref || "").split("/").at(-1);
-  const whole = api.components.schemas[named];
-  if (!whole) return;
+  const model = api.components.schemas[named];
+  if (!model) return;
   add(section, "h3", `${title}: ${schema.items ? "a list of " : ""}${named}`);
-  if (whole.description) add(section, "p", whole.description);
+  if (model.description) add(section, "p", model.description);
   const holder = add(section, "div");
   holder.className = "table";
   const table = add(holder, "table");
-  for (const [name, field] of Object.entries(whole.properties)) {
+  for (const [name, field] of Object.entries(model.properties)) {
     const row = table.insertRow();
     add(row, "th", name).scope = "row";
     row.insertCell().textContent = kind(field);
     row.insertCell().textContent = field.description || "";
   }
-  if (whole.examples) add(section, "pre", JSON.stringify(whole.examples[0]));
+  if (model.examples) add(section, "pre", JSON.stringify(model.examples[0]));
 }
 
 function kind(field) {

@@ -1,8 +1,8 @@
-// From strokes to the points of a digit, as MNIST has them: fitted into 20 of 28 pixels, centerd by mass.
+// From strokes to the points of a digit, as in MNIST: scaled to 20 of 28 pixels, centered by mass.
 
 const SIDE = 28, BOX = 20, THRESHOLD = 0.1307 * 255;
 
-// `strokes` are lists of [x, y] in the unit square; returns [row, column] / 27 of every bright pixel.
+// `strokes` are lists of [x, y] in the unit square; returns [row, column] / 27 for every bright pixel.
 export function digitPoints(strokes, most) {
   const all = strokes.flat();
   if (!all.length) return [];

@@ -1,4 +1,4 @@
-// Play, pause and drag through the steps Y0 … YT, and watch the representation loss.
+// Play, pause and scrub through the steps Y0 … YT, with a chart of the representation loss.
 
 import { drawChart } from "./chart.js";
 
@@ -6,7 +6,7 @@ const MOST_STEPS = 200;
 let players = 0;
 
 export class Player {
-  // `onStep(step)` draws; `onSteps(steps)` asks for another number of steps.
+  // `onStep(step)` draws a step; `onSteps(steps)` requests another number of steps.
   constructor(root, trained, onStep, onSteps) {
     this.root = root;
     this.trained = trained;
@@ -22,12 +22,12 @@ export class Player {
         <div class="keys">
           <button class="back" aria-label="One step back">‹</button>
           <button class="play">Play</button>
-          <button class="on" aria-label="One step on">›</button>
+          <button class="on" aria-label="One step forward">›</button>
         </div>
         <input type="range" class="slider" min="0" step="1" aria-label="Step" aria-describedby="where-${players}">
         <span class="where" id="where-${players}"></span>
       </div>
-      <div class="more"><label>Steps to take <input type="number" class="steps" min="1" max="${MOST_STEPS}"></label>
+      <div class="more"><label>Number of steps <input type="number" class="steps" min="1" max="${MOST_STEPS}"></label>
         <span class="legend"></span></div>
       <div class="more">Representation loss at every step: how far the encoding of the set is from the vector.</div>
       <svg class="chart" role="img"></svg>`;
@@ -36,8 +36,8 @@ export class Player {
     addEventListener("resize", () => this.refresh());
     find(".steps").value = this.steps;
     find(".steps").addEventListener("change", (event) => {
-      const asked = Math.round(Number(event.target.value));
-      this.steps = Math.min(MOST_STEPS, Math.max(1, Number.isFinite(asked) ? asked : longest));
+      const wanted = Math.round(Number(event.target.value));
+      this.steps = Math.min(MOST_STEPS, Math.max(1, Number.isFinite(wanted) ? wanted : longest));
       event.target.value = this.steps;
       onSteps(this.steps);
     });
@@ -50,7 +50,7 @@ export class Player {
     this.refresh();
   }
 
-  // New answers: `series` are {name, style, values}; `from` is where to stand, or "play" to start anew.
+  // Show new answers: `series` are {name, style, values}; `from` is "play" to start from step 0, "stay" to keep the step.
   show(series, steps, from) {
     this.series = series;
     this.steps = steps;
@@ -91,9 +91,9 @@ export class Player {
     const beyond = this.step > longest;
     this.where.textContent = `step ${this.step} of ${this.steps}`;
     this.where.classList.toggle("beyond", beyond);
-    this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${this.steps}${beyond ? ", beyond the trained ones" : ""}`);
+    this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${this.steps}${beyond ? ", beyond the trained steps" : ""}`);
     drawChart(this.chart, this.series, this.step, this.steps, this.trained);
-    const said = this.series.map((s) => `${s.name} ${(s.values[Math.min(this.step, s.values.length - 1)] ?? 0).toExponential(2)}`);
-    this.chart.setAttribute("aria-label", `Representation loss at step ${this.step}: ${said.join(", ")}`);
+    const texts = this.series.map((s) => `${s.name} ${(s.values[Math.min(this.step, s.values.length - 1)] ?? 0).toExponential(2)}`);
+    this.chart.setAttribute("aria-label", `Representation loss at step ${this.step}: ${texts.join(", ")}`);
   }
 }

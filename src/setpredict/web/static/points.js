@@ -1,6 +1,6 @@
-// Place points and move them, with a pointer or by keyboard; three decoders bring them back.
+// Place and move points with a pointer or by keyboard; three decoders decode them.
 
-import { clear, colors, dot, put, take } from "./draw.js";
+import { clear, colors, cross, dot, put, take } from "./draw.js";
 import { Stage, say } from "./stage.js";
 
 const REACH = 0.06;
@@ -9,7 +9,7 @@ export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
   const stage = new Stage(panel, models, () => ({ ghosts: points }));
   const most = models[0].max_size;
-  let points = [], held = -1, cross = [0.5, 0.5], byKeys = false, carried = false;
+  let points = [], held = -1, cursor = [0.5, 0.5], byKeys = false, carried = false;
 
   const redraw = () => {
     const context = clear(pad), tone = colors();
@@ -26,14 +26,9 @@ export function start(panel, models) {
     if (byKeys) {
       context.strokeStyle = tone.accent;
       context.lineWidth = 0.008;
-      const [x, y] = cross.map(put);
+      const [x, y] = cursor.map(put);
       context.strokeRect(x - 0.03, y - 0.03, 0.06, 0.06);
-      context.beginPath();
-      context.moveTo(x - 0.05, y);
-      context.lineTo(x + 0.05, y);
-      context.moveTo(x, y - 0.05);
-      context.lineTo(x, y + 0.05);
-      context.stroke();
+      cross(context, x, y, 0.05);
     }
     pad.setAttribute("aria-label", `Your points: ${points.length} of at most ${most}`);
     pad.dataset.points = JSON.stringify(points);
@@ -46,7 +41,7 @@ export function start(panel, models) {
   };
   const near = ([x, y]) => points.findIndex(([a, b]) => Math.hypot(a - x, b - y) < REACH);
   const within = (v) => Math.min(1, Math.max(0, v));
-  const place = (event) => {
+  const position = (event) => {
     const box = pad.getBoundingClientRect();
     return [take((event.clientX - box.left) / box.width), take((event.clientY - box.top) / box.height)].map(within);
   };
@@ -54,11 +49,11 @@ export function start(panel, models) {
   pad.addEventListener("pointerdown", (event) => {
     byKeys = false;
     pad.setPointerCapture(event.pointerId);
-    const at = place(event);
+    const at = position(event);
     held = near(at);
     dragging = true;
     if (held < 0) {
-      if (points.length >= most) return say(`There are ${most} points already`);
+      if (points.length >= most) return say(`There are already ${most} points`);
       points = [...points, at];
       held = points.length - 1;
       return changed("play");
@@ -67,7 +62,7 @@ export function start(panel, models) {
   });
   pad.addEventListener("pointermove", (event) => {
     if (!dragging || held < 0) return;
-    points = points.map((p, i) => (i === held ? place(event) : p));
+    points = points.map((p, i) => (i === held ? position(event) : p));
     stage.player.pause();
     changed("stay");
   });
@@ -81,27 +76,27 @@ export function start(panel, models) {
     byKeys = true;
     if (move) {
       const far = event.shiftKey ? 0.01 : 0.05;
-      cross = [within(cross[0] + far * move[0]), within(cross[1] + far * move[1])];
+      cursor = [within(cursor[0] + far * move[0]), within(cursor[1] + far * move[1])];
       if (!carried) return redraw();
-      points = points.map((p, i) => (i === held ? [...cross] : p));
+      points = points.map((p, i) => (i === held ? [...cursor] : p));
       return changed("stay");
     }
-    if (event.key === "Delete" || event.key === "Backspace") return remove(near(cross));
+    if (event.key === "Delete" || event.key === "Backspace") return remove(near(cursor));
     if (carried) {
       carried = false;
-      say(`Point ${held + 1} put down at ${cross.map((v) => v.toFixed(2)).join(", ")}`);
+      say(`Point ${held + 1} put down at ${cursor.map((v) => v.toFixed(2)).join(", ")}`);
       return redraw();
     }
-    held = near(cross);
+    held = near(cursor);
     if (held >= 0) {
       carried = true;
-      say(`Point ${held + 1} picked up; arrows move it, Enter puts it down`);
+      say(`Point ${held + 1} picked up; arrow keys move it, Enter puts it down`);
       return redraw();
     }
-    if (points.length >= most) return say(`There are ${most} points already`);
-    points = [...points, [...cross]];
+    if (points.length >= most) return say(`There are already ${most} points`);
+    points = [...points, [...cursor]];
     held = points.length - 1;
-    say(`Point ${points.length} placed at ${cross.map((v) => v.toFixed(2)).join(", ")}`);
+    say(`Point ${points.length} placed at ${cursor.map((v) => v.toFixed(2)).join(", ")}`);
     return changed("play");
   });
   pad.addEventListener("blur", () => { byKeys = carried = false; redraw(); });

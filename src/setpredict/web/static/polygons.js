@@ -1,11 +1,11 @@
-// Turn a dial and see the corners move.
+// Turn a dial and watch the corners move.
 
 import { clear, colors, dot, put } from "./draw.js";
 import { Stage } from "./stage.js";
 
 const FEWEST = 3, MOST = 8;
 
-// What goes in: cos nθ, sin nθ and the number of corners as one-hot, so that equal polygons have equal inputs.
+// The input: cos nθ, sin nθ and the number of corners as one-hot, so that equal polygons have equal inputs.
 const inputOf = (n, angle) => [Math.cos(n * angle), Math.sin(n * angle), ...Array.from({ length: MOST - FEWEST + 1 }, (_, i) => (i + FEWEST === n ? 1 : 0))];
 
 const cornersOf = (n, angle) =>

@@ -1,4 +1,4 @@
-// The user's own runs: one at a time, chosen by name.
+// The user's own runs, one at a time, selected by name.
 
 import { start as startSamples } from "./samples.js";
 

@@ -1,15 +1,15 @@
-// Samples of a model's own data: scenes made anew, or the validation samples of a run.
+// Samples of a model's own data: generated scenes, or the validation samples of a run.
 
 import { Stage } from "./stage.js";
 
-export function start(panel, models, word = "Scene") {
+export function start(panel, models, label = "Scene") {
   const truth = panel.querySelector("[name=truth]"), table = panel.querySelector(".table");
   let image = null;
   const stage = new Stage(panel, models, () => ({ image, truth: truth.checked }));
   const count = Math.min(...models.map((m) => m.samples));
   const chooser = panel.querySelector(".chooser");
-  chooser.innerHTML = `<label>${word} <input type="number" min="0" max="${count - 1}" value="0"></label>
-    <button class="before">Previous</button><button class="after">Next</button><button class="any">Any other</button>`;
+  chooser.innerHTML = `<label>${label} <input type="number" min="0" max="${count - 1}" value="0"></label>
+    <button class="before">Previous</button><button class="after">Next</button><button class="any">Random</button>`;
   const number = chooser.querySelector("input");
 
   const choose = (index) => {
@@ -28,11 +28,11 @@ export function start(panel, models, word = "Scene") {
   const draw = stage.draw.bind(stage);
   stage.draw = () => {
     draw();
-    const answer = [...stage.answers.values()].find((a) => a.words);
+    const answer = [...stage.answers.values()].find((a) => a.text);
     if (answer) fill(table, answer, Math.min(stage.player.step, answer.steps));
     else table.replaceChildren();
   };
-  if (!count) chooser.textContent = "The data of this model are not on this machine.";
+  if (!count) chooser.textContent = "The data of this model is not on this machine.";
   return { redraw: () => stage.draw(), first: () => count && choose(0) };
 }
 
@@ -43,12 +43,12 @@ async function load(address) {
   return image;
 }
 
-// The objects in words; what is wrong is red, bold and marked.
-function fill(place, answer, step) {
+// The objects as text; wrong attributes are red, bold and marked.
+function fill(parent, answer, step) {
   const table = document.createElement("table");
   const caption = table.createCaption();
   caption.className = "unseen";
-  caption.textContent = `Predicted objects at step ${step}; × marks what is wrong`;
+  caption.textContent = `Predicted objects at step ${step}; × marks wrong attributes`;
   const head = table.createTHead().insertRow();
   for (const name of ["", ...answer.columns, "mask"]) {
     const cell = document.createElement("th");
@@ -57,7 +57,7 @@ function fill(place, answer, step) {
     head.append(cell);
   }
   const body = table.createTBody();
-  answer.judged[step].forEach((row, i) => {
+  answer.matches[step].forEach((row, i) => {
     const line = body.insertRow();
     line.className = row.score > 0.5 ? "" : "faint";
     line.insertCell().textContent = String(i + 1);
@@ -68,5 +68,5 @@ function fill(place, answer, step) {
     }
     line.insertCell().textContent = row.score.toFixed(2);
   });
-  place.replaceChildren(table);
+  parent.replaceChildren(table);
 }

@@ -1,11 +1,11 @@
-// The answers of some models side by side: a canvas each, one player for all, the newest question wins.
+// The answers of several models side by side: one canvas per model, one player for all. Only the newest question counts.
 
 import { decode } from "./api.js";
 import { drawBoxes, drawImage, drawNumbers, drawObjects, drawPoints, clear } from "./draw.js";
 import { Player } from "./player.js";
 
 export class Stage {
-  // `look(answer)` returns what is drawn beside an answer: {ghosts, up, image, truth}.
+  // `look(answer)` returns what is drawn with an answer: {ghosts, up, image, truth}.
   constructor(panel, models, look = () => ({})) {
     this.models = models;
     this.look = look;
@@ -14,15 +14,15 @@ export class Stage {
     this.next = null;
     this.question = null;
     this.listeners = [];
-    const place = panel.querySelector(".answers");
-    place.replaceChildren();
-    this.cards = new Map(models.map((model) => [model.name, addCard(place, model)]));
+    const parent = panel.querySelector(".answers");
+    parent.replaceChildren();
+    this.cards = new Map(models.map((model) => [model.name, addCard(parent, model)]));
     const trained = models.map((m) => m.trained_steps);
     this.player = new Player(panel.querySelector(".player"), trained, () => this.draw(), () => this.again());
     this.again = () => this.question && this.ask(this.question, "stay");
   }
 
-  // `question(model)` is the body of the request; `from` is "play" for a new one and "stay" while dragging.
+  // `question(model)` is the body of the request; `from` is "play" for a new question and "stay" while dragging.
   async ask(question, from = "play") {
     this.next = { question, from };
     if (this.busy) return;
@@ -47,8 +47,8 @@ export class Stage {
   }
 
   show(answers, from) {
-    const iterative = answers.filter((a) => a.repr_loss);
-    const series = iterative.map((a, i) => ({ name: this.method(a.model), style: i % 3, values: a.repr_loss }));
+    const iterative = answers.filter((a) => a.trained_steps);
+    const series = iterative.filter((a) => a.repr_loss).map((a, i) => ({ name: this.method(a.model), style: i % 3, values: a.repr_loss }));
     this.player.show(series, Math.max(0, ...iterative.map((a) => a.steps)), from);
     if (!iterative.length) this.draw();
   }
@@ -69,10 +69,10 @@ export class Stage {
       }
       const step = Math.min(this.player.step, answer.steps);
       drawAnswer(canvas, model, answer, step, this.look(answer));
-      const there = answer.mask[step].filter((m) => m > 0.5).length;
-      const loss = answer.repr_loss ? `loss ${answer.repr_loss[step].toExponential(2)}` : "one shot";
-      caption.textContent = `${there} element${there === 1 ? "" : "s"} · ${loss}`;
-      canvas.setAttribute("aria-label", `${this.method(model.name)}, step ${step}: ${there} elements, ${loss}`);
+      const present = answer.mask[step].filter((m) => m > 0.5).length;
+      const loss = answer.repr_loss ? `loss ${answer.repr_loss[step].toExponential(2)}` : answer.trained_steps ? `step ${step}` : "one shot";
+      caption.textContent = `${present} element${present === 1 ? "" : "s"} · ${loss}`;
+      canvas.setAttribute("aria-label", `${this.method(model.name)}, step ${step}: ${present} elements, ${loss}`);
       canvas.dataset.step = String(step);
     }
   }
@@ -89,10 +89,10 @@ export class Stage {
 }
 
 export function drawAnswer(canvas, model, answer, step, look) {
-  const elements = answer.elements[step], mask = answer.mask[step], judged = answer.judged && answer.judged[step];
+  const elements = answer.elements[step], mask = answer.mask[step], matches = answer.matches && answer.matches[step];
   const truth = look.truth && answer.target;
-  if (model.kind === "boxes") drawBoxes(canvas, look.image, elements, mask, judged, truth && truth.elements);
-  else if (answer.places) drawObjects(canvas, look.image, answer.places[step], mask, judged, truth && truth.places);
+  if (model.kind === "boxes") drawBoxes(canvas, look.image, elements, mask, matches, truth && truth.elements);
+  else if (answer.positions) drawObjects(canvas, look.image, answer.positions[step], mask, matches, truth && truth.positions);
   else if (model.kind === "points" || model.kind === "polygons") {
     const order = model.feature_names[0] === "row" ? [1, 0] : [0, 1];
     drawPoints(canvas, elements, mask, { order, ghosts: look.ghosts || (truth ? truth.elements : []), up: look.up });
@@ -110,13 +110,13 @@ export function say(text) {
   document.getElementById("live").textContent = text;
 }
 
-function addCard(place, model) {
+function addCard(parent, model) {
   const figure = document.createElement("figure");
   figure.innerHTML = `<figcaption><strong></strong><span></span></figcaption><canvas role="img"></canvas>
     <details><summary>About this model</summary><dl></dl><p></p></details>`;
-  const box = model.kind === "boxes" ? ", boxes" : model.kind === "states" ? ", objects" : "";
-  figure.querySelector("strong").textContent = model.method + box;
-  figure.querySelector("canvas").setAttribute("aria-label", `${model.method}: nothing yet`);
+  const kind = { boxes: ", boxes", states: ", objects" }[model.kind] || "";
+  figure.querySelector("strong").textContent = model.method + kind;
+  figure.querySelector("canvas").setAttribute("aria-label", `${model.method}: no answer yet`);
   const facts = { parameters: model.parameters.toLocaleString("en"), ...model.scores, trained: model.date };
   const list = figure.querySelector("dl");
   for (const [name, value] of Object.entries(facts)) {
@@ -127,6 +127,6 @@ function addCard(place, model) {
     list.append(term, text);
   }
   figure.querySelector("details p").textContent = model.note;
-  place.append(figure);
+  parent.append(figure);
   return { canvas: figure.querySelector("canvas"), caption: figure.querySelector("figcaption span") };
 }

@@ -1,4 +1,4 @@
-// Ten example digits as strokes of our own, for those who cannot or do not want to draw.
+// Ten example digits as strokes, for people who cannot or do not want to draw.
 
 const arc = (cx, cy, rx, ry, from, to) =>
   Array.from({ length: 25 }, (_, i) => {

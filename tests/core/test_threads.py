@@ -1,4 +1,4 @@
-"""Our own threads: every item once, one torch thread a worker, the caller's modes, errors, forks."""
+"""Our thread pool: every item once, one torch thread per worker, the caller's modes, errors, forks."""
 
 import multiprocessing
 import threading
@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from setpredict.core.threads import parallel_map, parallel_for, workers
+from setpredict.core.threads import parallel_for, parallel_map, workers
 
 
 @pytest.fixture
@@ -21,15 +21,27 @@ def three_threads():
 def test_every_item_once(three_threads, count):
     seen = []
     parallel_for(count, lambda start, stop, worker: seen.extend(range(start, stop)))
-    assert sorted(seen) == list(range(count))
+    assert sorted(seen) == list(range(count)), "parallel_for"
     seen.clear()
     parallel_map(count, lambda item, worker: seen.append(item))
-    assert sorted(seen) == list(range(count))
+    assert sorted(seen) == list(range(count)), "parallel_map"
+
+
+@pytest.mark.parametrize(("min_items", "parts"), [(1, 3), (2, 3), (3, 2), (4, 1), (100, 1)])
+def test_parts_have_at_least_min_items(three_threads, min_items, parts):
+    sizes = []
+    parallel_for(7, lambda start, stop, worker: sizes.append(stop - start), min_items)
+    assert (sum(sizes), len(sizes)) == (7, parts)
+    assert min(sizes) >= min(min_items, 7)
 
 
 def test_workers_have_numbers_and_one_torch_thread(three_threads):
     met = []
-    parallel_map(6, lambda item, worker: met.append((worker, torch.get_num_threads(), workers(9), threading.get_ident())))
+
+    def record(item, worker):
+        met.append((worker, torch.get_num_threads(), workers(9), threading.get_ident()))
+
+    parallel_map(6, record)
     assert {worker for worker, *_ in met} == {0, 1, 2}
     assert {(threads, nested) for _, threads, nested, _ in met} == {(1, 1)}
     assert threading.get_ident() not in {ident for *_, ident in met}
@@ -38,7 +50,7 @@ def test_workers_have_numbers_and_one_torch_thread(three_threads):
     thread = threading.Thread(target=lambda: fresh.append(torch.get_num_threads()))
     thread.start()
     thread.join()
-    assert fresh == [3]  # threads of others are not touched
+    assert fresh == [3]  # threads started elsewhere keep their number
 
 
 def test_the_callers_modes(three_threads):
@@ -55,7 +67,7 @@ def test_the_callers_modes(three_threads):
     assert set(seen) == {(False, True)}
 
 
-def test_an_error_is_raised_here_once_all_are_done(three_threads):
+def test_an_error_is_raised_when_all_items_are_done(three_threads):
     done = []
 
     def work(item, worker):
@@ -94,9 +106,9 @@ def _in_child(queue):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
-def test_a_forked_child_makes_its_own_threads(three_threads):
-    parallel_for(4, lambda start, stop, worker: None)  # the parent's threads are there
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+def test_a_forked_child_starts_its_own_threads(three_threads):
+    parallel_for(4, lambda start, stop, worker: None)  # starts the parent's threads
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))

@@ -1,4 +1,4 @@
-"""Batches, and predictions that end at their targets."""
+"""Batches, and trajectories that end at their targets."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def batch_of(task: SetTask, count: int = 4) -> Batch:
     return task.val.batch(np.arange(count), 0)
 
 
-def way_to(batch: Batch, steps: int = 2) -> Prediction:
-    """From noise to the target in equal steps: the last set is right."""
+def trajectory_to(batch: Batch, steps: int = 2) -> Prediction:
+    """From noise to the target in equal steps; the last set is the target."""
     target = batch.target
     noise = torch.rand(target.elements.shape, generator=torch.Generator().manual_seed(0))
     parts = torch.linspace(0, 1, steps + 1)[:, None, None, None]

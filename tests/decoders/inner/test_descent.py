@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from setpredict.decoders import descend
+from setpredict import GradientDescent, Implicit, LastSteps, Unrolled, descend
+from setpredict.decoders import Objective
 
 torch.manual_seed(0)
 A = torch.randn(4, 4, dtype=torch.float64)
@@ -14,7 +15,7 @@ A = A @ A.T / 8 + torch.eye(4, dtype=torch.float64)  # a quadratic bowl with mix
 
 
 def bowl(theta: Tensor):
-    """½ (y−θ)ᵀA(y−θ) + Σ cos y a sample: not quadratic, so second derivatives depend on the place."""
+    """½ (y−θ)ᵀA(y−θ) + Σ cos y per sample: not quadratic, so second derivatives depend on y."""
 
     def loss(y: Tensor) -> Tensor:
         d = y - theta
@@ -33,42 +34,42 @@ THETA = torch.randn(3, 4, dtype=torch.float64)
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.7, False), (0.7, True)])
 def test_the_updates_are_torchs_sgd(momentum, nesterov):
-    way = descend(bowl(THETA), START, steps=5, step_size=0.1, momentum=momentum, nesterov=nesterov)
+    found = descend(bowl(THETA), START, GradientDescent(5, 0.1, momentum=momentum, nesterov=nesterov))
     y = START.clone().requires_grad_()
     optimizer = torch.optim.SGD([y], lr=0.1, momentum=momentum, nesterov=nesterov)
     for t in range(5):
-        torch.testing.assert_close(way.losses[t], bowl(THETA)(y).detach())
+        torch.testing.assert_close(found.losses[t], bowl(THETA)(y).detach())
         optimizer.zero_grad()
         bowl(THETA)(y).sum().backward()
-        torch.testing.assert_close(way.grad_norms[t], y.grad.norm(dim=1))  # pyright: ignore
+        torch.testing.assert_close(found.grad_norms[t], y.grad.norm(dim=1))  # pyright: ignore
         optimizer.step()
-        torch.testing.assert_close(way.states[t + 1], y.detach())
-    torch.testing.assert_close(way.losses[5], bowl(THETA)(y).detach())
-    assert way.steps_taken.tolist() == [5, 5, 5]
+        torch.testing.assert_close(found.states[t + 1], y.detach())
+    torch.testing.assert_close(found.losses[5], bowl(THETA)(y).detach())
+    assert found.steps_taken.tolist() == [5, 5, 5]
 
 
 def test_clipping_is_per_sample():
     far = torch.stack([START[0], START[1] * 100, START[2]])
-    way = descend(bowl(THETA), far, steps=1, step_size=1.0, clip_norm=0.5)
-    step = way.states[0] - way.states[1]
+    found = descend(bowl(THETA), far, GradientDescent(1, 1.0, clip_norm=0.5))
+    step = found.states[0] - found.states[1]
     gradient = plain_gradient(THETA, far)
     norm = gradient.norm(dim=1, keepdim=True)
     torch.testing.assert_close(step, gradient * (0.5 / norm).clamp(max=1))
-    torch.testing.assert_close(way.grad_norms[0], norm[:, 0])
+    torch.testing.assert_close(found.grad_norms[0], norm[:, 0])
 
 
 def test_projection_comes_before_the_first_and_after_every_step():
-    way = descend(bowl(THETA), START * 10, steps=3, step_size=0.3, project=lambda y: y.clamp(-1, 1))
-    assert way.states.abs().max() <= 1
-    assert torch.equal(way.states[0], (START * 10).clamp(-1, 1))
+    found = descend(bowl(THETA), START * 10, GradientDescent(3, 0.3), project=lambda y: y.clamp(-1, 1))
+    assert found.states.abs().max() <= 1
+    assert torch.equal(found.states[0], (START * 10).clamp(-1, 1))
 
 
-def test_the_penalty_draws_back_to_the_start():
-    way = descend(bowl(THETA), START, steps=2, step_size=0.1, penalty=3.0)
+def test_the_penalty_pulls_back_to_the_start():
+    found = descend(bowl(THETA), START, GradientDescent(2, 0.1, penalty=3.0))
     one = START - 0.1 * plain_gradient(THETA, START)
     two = one - 0.1 * (plain_gradient(THETA, one) + 3 * (one - START))
-    torch.testing.assert_close(way.states[2], two)
-    torch.testing.assert_close(way.losses[2], bowl(THETA)(two))  # the loss that is reported stays the objective
+    torch.testing.assert_close(found.states[2], two)
+    torch.testing.assert_close(found.losses[2], bowl(THETA)(two))  # the loss that is reported stays the objective
 
 
 @pytest.mark.parametrize(
@@ -81,14 +82,14 @@ def test_the_penalty_draws_back_to_the_start():
         {"penalty": 0.5, "momentum": 0.5, "clip_norm": 1.0, "nesterov": True},
     ],
 )
-@pytest.mark.parametrize("k", [None, 1, 2])
-def test_gradients_match_finite_differences(options, k):
+@pytest.mark.parametrize("gradient", [Unrolled(), LastSteps(1), LastSteps(2)])
+def test_gradients_match_finite_differences(options, gradient):
     """With k steps, against the same loop whose first T − k steps are cut off by hand."""
 
     def last(theta: Tensor, start: Tensor) -> Tensor:
-        return descend(bowl(theta), start, steps=4, step_size=0.2, backprop_steps=k, **options).states[-1]
+        return descend(bowl(theta), start, GradientDescent(4, 0.2, **options), gradient).states[-1]
 
-    if k is None:
+    if gradient == Unrolled():
         assert torch.autograd.gradcheck(last, (THETA.clone().requires_grad_(), START.clone().requires_grad_()))
         return
     frozen = THETA.clone()  # steps before the cut use constants
@@ -96,7 +97,7 @@ def test_gradients_match_finite_differences(options, k):
     def by_hand(theta: Tensor) -> Tensor:
         y, v = START, torch.zeros_like(START)
         for t in range(4):
-            g = plain_gradient(frozen if t < 4 - k else theta, y) + options.get("penalty", 0) * (y - START)
+            g = plain_gradient(frozen if t < 4 - gradient.k else theta, y) + options.get("penalty", 0) * (y - START)
             if "clip_norm" in options:
                 g = g * (options["clip_norm"] / g.norm(dim=1, keepdim=True)).clamp(max=1)
             v = options.get("momentum", 0) * v + g
@@ -113,35 +114,35 @@ def test_gradients_match_finite_differences(options, k):
 
 def test_all_steps_is_full_backpropagation():
     grads = []
-    for k in (None, 4, 9):
+    for gradient in (Unrolled(), LastSteps(4), LastSteps(9)):
         theta, start = THETA.clone().requires_grad_(), START.clone().requires_grad_()
-        way = descend(bowl(theta), start, steps=4, step_size=0.2, momentum=0.5, backprop_steps=k)
-        assert way.grad_from == 0
-        grads.append(torch.autograd.grad((way.states**2).sum(), (theta, start)))
+        found = descend(bowl(theta), start, GradientDescent(4, 0.2, momentum=0.5), gradient)
+        assert found.grad_from == 0
+        grads.append(torch.autograd.grad((found.states**2).sum(), (theta, start)))
     for other in grads[1:]:
         assert all(torch.equal(a, b) for a, b in zip(grads[0], other))
 
 
 def test_only_the_last_k_sets_carry_gradients():
     theta = THETA.clone().requires_grad_()
-    way = descend(bowl(theta), START, steps=5, step_size=0.2, backprop_steps=2)
-    assert way.grad_from == 4
-    assert torch.autograd.grad(way.states[:4].sum(), theta, allow_unused=True, retain_graph=True)[0].eq(0).all()
+    found = descend(bowl(theta), START, GradientDescent(5, 0.2), LastSteps(2))
+    assert found.grad_from == 4
+    assert torch.autograd.grad(found.states[:4].sum(), theta, allow_unused=True, retain_graph=True)[0].eq(0).all()
     for t in (4, 5):
-        assert torch.autograd.grad(way.states[t].sum(), theta, retain_graph=True)[0].ne(0).any()
+        assert torch.autograd.grad(found.states[t].sum(), theta, retain_graph=True)[0].ne(0).any()
 
 
 def test_implicit_differentiates_minus_the_gradient():
     """iDSPN: the value has step size, momentum and clipping, the derivative is that of −g at the last set but one."""
     theta = THETA.clone().requires_grad_()
-    options = {"steps": 3, "step_size": 0.1, "momentum": 0.9, "nesterov": True, "clip_norm": 0.5}
-    way = descend(bowl(theta), START, backprop_steps=1, implicit=True, **options)
-    plain = descend(bowl(THETA), START, **options)
-    torch.testing.assert_close(way.states, plain.states)
+    solver = GradientDescent(3, 0.1, momentum=0.9, nesterov=True, clip_norm=0.5)
+    found = descend(bowl(theta), START, solver, Implicit())
+    plain = descend(bowl(THETA), START, solver)
+    torch.testing.assert_close(found.states, plain.states)
     weight = torch.randn(3, 4, dtype=torch.float64)
-    (ours,) = torch.autograd.grad((way.states[-1] * weight).sum(), theta)
+    (ours,) = torch.autograd.grad((found.states[-1] * weight).sum(), theta)
     torch.testing.assert_close(ours, weight @ A)  # ∂(−g)/∂θ = A
-    assert way.grad_from == 3
+    assert found.grad_from == 3
 
 
 def test_stopped_samples_no_longer_change():
@@ -151,31 +152,34 @@ def test_stopped_samples_no_longer_change():
     def loss(y: Tensor) -> Tensor:
         return ((y - goal) ** 2).sum(1) / 2
 
-    way = descend(loss, start, steps=20, step_size=0.5, stop_below=0.1)
-    assert way.steps_taken.tolist() == [2, 8]  # 1 → ½ → ¼ (0.03 < 0.1);  64 → … → ¼
-    assert way.states[2:, 0].eq(0.25).all()
-    assert way.states[8:, 1].eq(0.25).all()
-    assert way.states.shape[0] == way.losses.shape[0] == 21
+    found = descend(loss, start, GradientDescent(20, 0.5, stop_below=0.1))
+    assert found.steps_taken.tolist() == [2, 8]  # 1 → ½ → ¼ (0.03 < 0.1);  64 → … → ¼
+    assert found.states[2:, 0].eq(0.25).all()
+    assert found.states[8:, 1].eq(0.25).all()
+    assert found.states.shape[0] == found.losses.shape[0] == 21
     with torch.no_grad():  # leaves the loop when all have stopped, with the same answer
-        early = descend(loss, start, steps=20, step_size=0.5, stop_below=0.1)
-    assert torch.equal(early.states, way.states)
-    assert torch.equal(early.losses, way.losses)
-    assert torch.equal(early.grad_norms, way.grad_norms)
-    assert torch.equal(early.steps_taken, way.steps_taken)
+        early = descend(loss, start, GradientDescent(20, 0.5, stop_below=0.1))
+    assert torch.equal(early.states, found.states)
+    assert torch.equal(early.losses, found.losses)
+    assert torch.equal(early.grad_norms, found.grad_norms)
+    assert torch.equal(early.steps_taken, found.steps_taken)
 
 
 @dataclass
 class Counted:
-    """A bowl that notes how many samples it was asked for."""
+    """A bowl that records how many samples it was evaluated for."""
 
     goal: Tensor
     asked: list[int]
 
-    def __call__(self, y: Tensor) -> Tensor:
+    def losses(self, y: Tensor) -> Tensor:
         self.asked.append(len(y))
         return ((y - self.goal) ** 2).sum(1) / 2
 
-    def of(self, samples: Tensor) -> "Counted":
+    def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        return self.losses(y), y - self.goal
+
+    def subset(self, samples: Tensor) -> "Counted":
         return Counted(self.goal[samples], self.asked)
 
 
@@ -183,38 +187,39 @@ class Counted:
 def test_stopped_samples_cost_nothing_without_gradients(options):
     goal, start = torch.tensor([[0.0], [1.0], [2.0]]).double(), torch.tensor([[1.0], [16.0], [2.1]]).double()
     bowl = Counted(goal, [])
-    way = descend(bowl, start, steps=20, step_size=0.5, stop_below=0.1, **options)
+    found = descend(bowl, start, GradientDescent(20, 0.5, stop_below=0.1, **options))
     assert bowl.asked == [3] * 21
     bowl.asked.clear()
     with torch.no_grad():
-        fewer = descend(bowl, start, steps=20, step_size=0.5, stop_below=0.1, **options)
-    torch.testing.assert_close(fewer.states, way.states)
-    torch.testing.assert_close(fewer.losses, way.losses)
-    assert torch.equal(fewer.steps_taken, way.steps_taken)
-    last = int(way.steps_taken.max())
-    assert bowl.asked == [3, *(int((way.steps_taken >= t).sum()) for t in range(1, last + 1)), 3]
+        fewer = descend(bowl, start, GradientDescent(20, 0.5, stop_below=0.1, **options))
+    torch.testing.assert_close(fewer.states, found.states)
+    torch.testing.assert_close(fewer.losses, found.losses)
+    assert torch.equal(fewer.steps_taken, found.steps_taken)
+    last = int(found.steps_taken.max())
+    assert bowl.asked == [3, *(int((found.steps_taken >= t).sum()) for t in range(1, last + 1)), 3]
     assert 1 in bowl.asked
 
 
 def test_no_steps():
-    way = descend(bowl(THETA), START, steps=0, step_size=1.0)
-    assert torch.equal(way.states, START[None])
-    assert way.losses.shape == (1, 3)
-    assert way.grad_norms.shape == (0, 3)
+    found = descend(bowl(THETA), START, GradientDescent(0, 1.0))
+    assert torch.equal(found.states, START[None])
+    assert found.losses.shape == (1, 3)
+    assert found.grad_norms.shape == (0, 3)
 
 
 def test_samples_of_any_shape():
     images = torch.randn(2, 3, 5, 5, dtype=torch.float64)
-    way = descend(lambda x: (x**2).sum((1, 2, 3)) / 2, images, steps=2, step_size=0.5, clip_norm=1e9, momentum=0.1)
-    assert way.states.shape == (3, 2, 3, 5, 5)
-    torch.testing.assert_close(way.states[1], images / 2)
+    solver = GradientDescent(2, 0.5, clip_norm=1e9, momentum=0.1)
+    found = descend(lambda x: (x**2).sum((1, 2, 3)) / 2, images, solver)
+    assert found.states.shape == (3, 2, 3, 5, 5)
+    torch.testing.assert_close(found.states[1], images / 2)
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_every_grad_mode_gives_the_same_values(context):
-    expected = descend(bowl(THETA), START, steps=3, step_size=0.2)
+    expected = descend(bowl(THETA), START, GradientDescent(3, 0.2))
     with context():
-        got = descend(bowl(THETA), START.clone(), steps=3, step_size=0.2)
+        got = descend(bowl(THETA), START.clone(), GradientDescent(3, 0.2))
     assert torch.equal(expected.states, got.states)
 
 
@@ -222,37 +227,39 @@ def test_an_objective_with_its_own_derivative_is_used():
     class Known:
         calls = 0
 
-        def __call__(self, y: Tensor) -> Tensor:
+        def losses(self, y: Tensor) -> Tensor:
             return (y**2).sum(1) / 2
 
         def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
             self.calls += 1
-            return self(y), y
+            return self.losses(y), y
+
+        def subset(self, samples: Tensor) -> "Known":
+            return self
 
     known = Known()
-    way = descend(known, START, steps=3, step_size=0.5)
+    assert isinstance(known, Objective)
+    found = descend(known, START, GradientDescent(3, 0.5))
     assert known.calls == 3
-    torch.testing.assert_close(way.states[-1], START / 8)
+    torch.testing.assert_close(found.states[-1], START / 8)
 
 
 def test_bad_options_are_named():
     with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
-        descend(bowl(THETA), START, steps=-1, step_size=1.0)
-    with pytest.raises(ValueError, match="backprop_steps must be at least 1"):
-        descend(bowl(THETA), START, steps=1, step_size=1.0, backprop_steps=0)
-    with pytest.raises(ValueError, match="needs backprop_steps=1, got None"):
-        descend(bowl(THETA), START, steps=1, step_size=1.0, implicit=True)
+        GradientDescent(steps=-1)
+    with pytest.raises(ValueError, match="needs at least 1 step, got 0"):
+        LastSteps(0)
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, -1.0, float("nan")])
 def test_a_norm_to_clip_at_is_above_zero(clip_norm):
     with pytest.raises(ValueError, match="clip_norm must be above 0"):
-        descend(bowl(THETA), START, steps=1, step_size=1.0, clip_norm=clip_norm)
+        GradientDescent(clip_norm=clip_norm)
 
 
 def test_the_gradient_norm_is_the_objectives_alone():
-    plain = descend(bowl(THETA), START, steps=1, step_size=0.1)
-    drawn = descend(bowl(THETA), START, steps=3, step_size=0.1, penalty=5.0)
+    plain = descend(bowl(THETA), START, GradientDescent(1, 0.1))
+    drawn = descend(bowl(THETA), START, GradientDescent(3, 0.1, penalty=5.0))
     at = [torch.func.grad(lambda y: bowl(THETA)(y).sum())(y).flatten(1).norm(dim=1) for y in drawn.states[:-1]]
     assert torch.equal(plain.grad_norms[0], drawn.grad_norms[0])
     torch.testing.assert_close(drawn.grad_norms, torch.stack(at))

@@ -1,0 +1,235 @@
+"""The commands, each a function whose arguments are its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from setpredict.cli.process import is_first_process
+from setpredict.config import SceneOptions
+from setpredict.core.errors import UserError
+
+
+def evaluate(
+    run: Positional[Path],
+    steps: tuple[int, ...] = (),
+    split: Literal["test", "val", "train"] = "test",
+    batch_size: int = 128,
+) -> None:
+    """Measure a model on a complete split: the set distance of its training, average precision for boxes and objects.
+
+    Args:
+        run: The run's folder, or the name of a shipped model such as points-idspn.
+        steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
+        split: Models are selected on val and reported on test.
+        batch_size: Samples decoded at once.
+    """
+    from rich.console import Console
+
+    from setpredict.report.tables.text import evaluation_rows, terminal
+    from setpredict.runs.evaluate import evaluate_run
+
+    if any(s < 0 for s in steps):
+        raise UserError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
+    console = Console()
+    rows = evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=console)
+    if is_first_process():
+        console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split", console.width))
+
+
+def predict(
+    run: Positional[Path],
+    inputs: Positional[tuple[str, ...]],
+    steps: int | None = None,
+    threshold: float = 0.5,
+    json: bool = False,
+) -> None:
+    """Predict sets with a trained model.
+
+    Args:
+        run: The run's folder, or the name of a shipped model such as points-idspn.
+        inputs: Image files; or numbers as .npy files, .json files, or JSON on the command line.
+        steps: Inner steps (None: as trained).
+        threshold: Elements whose mask is above this are shown.
+        json: One JSON object per line instead of text.
+    """
+    from json import dumps
+
+    from setpredict.runs.loaded import load
+    from setpredict.runs.predict import predict_files
+
+    if not inputs:
+        raise UserError("predict needs at least one input")
+    if not threshold < 1:
+        raise UserError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
+    for answer in predict_files(load(run), inputs, steps, threshold):
+        if json:
+            print(dumps(answer.to_dict()), flush=True)
+            continue
+        print(f"{answer.input}: {len(answer.text)} elements")
+        for line, score in zip(answer.text, answer.scores):
+            print(f"  {score:5.2f}  {line}")
+
+
+def reproduce(
+    table: Positional[Literal["mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "ablations"]],
+    scale: Literal["paper", "small"] = "small",
+    runs: int = 6,
+    rows: tuple[str, ...] = (),
+    minutes: float | None = None,
+    threads: int | None = None,
+    out: Path = Path("runs"),
+    results: Path = Path("results"),
+) -> None:
+    """Reproduce a table of the paper: every row, every seed, ours beside theirs. Call it again to resume it.
+
+    Args:
+        table: Which table.
+        scale: The paper's settings, or ones for two CPU cores.
+        runs: Seeds per row; the paper has 6.
+        rows: Train only these, such as MLP "DSPN (all)"; the others stay as they are.
+        minutes: Training time per run (None: the scale's own).
+        threads: Threads of PyTorch on a CPU (None: its own choice).
+        out: The folder that holds the runs.
+        results: The folder for the table's file; `setpredict results` writes RESULTS.md from it.
+    """
+    from setpredict.reproduce import reproduce as reproduce_table
+
+    if runs < 1:
+        raise UserError(f"--runs must be at least 1, got {runs}")
+    reproduce_table(table, scale, runs, rows=rows, out=out, results=results, minutes=minutes, threads=threads)
+
+
+def results(
+    check: bool = False,
+    folder: Path = Path("results"),
+    page: Path = Path("RESULTS.md"),
+    images: Path = Path("docs/images"),
+) -> None:
+    """Write RESULTS.md, its tables and figures, from the files that `setpredict reproduce` wrote.
+
+    Args:
+        check: Write nothing; fail if the page and the files differ.
+        folder: The folder with the files.
+        page: The page to write.
+        images: The folder for its figures.
+    """
+    from setpredict.report.results import differences, write_results
+
+    if check:
+        wrong = differences(folder, page, images)
+        if wrong:
+            raise UserError(wrong)
+        print(f"{page} agrees with the files in {folder}.")
+        return
+    for path in write_results(folder, page, images):
+        print(f"Written: {path}")
+
+
+def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
+    """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout."""
+    from setpredict.data.sources.scenes import generate
+
+    print(generate(options))
+
+
+def check(path: Positional[Path]) -> None:
+    """Check a data set of your own: counts, set sizes, ranges, and a sheet of examples.
+
+    Args:
+        path: A folder with train.jsonl (and val.jsonl, test.jsonl), a COCO annotation file or folder, CLEVR's or
+            MNIST's folder.
+    """
+    from setpredict.report.data_check import check as check_data
+
+    check_data(path)
+
+
+def plot(
+    run: Positional[Path],
+    samples: tuple[int, ...] = (0, 1, 2, 3),
+    steps: tuple[int, ...] = (),
+    baseline: Path | None = None,
+    split: Literal["test", "val", "train"] = "test",
+    out: Path | None = None,
+) -> None:
+    """Draw figures of a run: samples step by step, objects as text, losses against the step; PNG and PDF.
+
+    Args:
+        run: The run's folder, or the name of a shipped model.
+        samples: Which samples of the split.
+        steps: Which inner steps, such as 0 1 2 5 10 20; more than in training is fine (none: a few up to T).
+        baseline: Another run on the same data, whose predictions are drawn beside.
+        split: Where the samples come from.
+        out: The folder for the figures (None: RUN/plots).
+    """
+    from rich.console import Console
+
+    from setpredict.report.plot import plot_run
+
+    if not samples:
+        raise UserError("--samples needs at least one number")
+    plot_run(run, samples, steps, baseline, split, out, Console())
+
+
+def report(runs: Positional[tuple[Path, ...]], out: Path | None = None) -> None:
+    """Write RUN/report.html, one self-contained page; several runs also give a comparison.
+
+    Args:
+        runs: The runs' folders.
+        out: Where the comparison goes (None: comparison.html beside the first run).
+    """
+    from rich.console import Console
+
+    from setpredict.report.page import write_reports
+
+    if not runs:
+        raise UserError("report needs at least one run")
+    write_reports(runs, out, Console())
+
+
+def serve(
+    run: tuple[Path, ...] = (),
+    host: str = "127.0.0.1",
+    port: int = 8000,
+) -> None:
+    """Serve a web page on which sets take shape: points, digits, polygons, scenes, and your own runs.
+
+    Args:
+        run: Folders of your own runs, to see their validation samples.
+        host: The address to listen on; the default is reachable from this machine only.
+        port: The port to listen on (0: any free one).
+    """
+    try:
+        from setpredict.web.server import serve as start
+    except ModuleNotFoundError as e:
+        raise UserError(f"the web page needs {e.name}: pip install -e '.[web]' in the checkout") from None
+
+    if not 0 <= port <= 65535:
+        raise UserError(f"--port must be from 0 to 65535, got {port}")
+    start(run, host, port)
+
+
+def demo(
+    task: Literal["points", "polygons"] = "points",
+    seconds: float = 33.0,
+    out: Path = Path("runs/demo"),
+    seed: int = 0,
+) -> None:
+    """Watch three decoders learn the same sets for the same time.
+
+    Args:
+        task: Random point sets to auto-encode, or polygons from their angle (the paper's opening example).
+        seconds: Training time per decoder.
+        out: The folder for the picture and the numbers.
+        seed: Seed of the data and the weights.
+    """
+    from rich.console import Console
+
+    from setpredict.demo import run as run_demo
+
+    if not seconds > 0:
+        raise UserError(f"--seconds must be above 0, got {seconds:g}")
+    run_demo(task, seconds, out, seed, Console())

@@ -1,0 +1,82 @@
+"""`setpredict COMMAND …`: find the command, run it, and report mistakes of the user in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import tyro
+
+from setpredict import __version__
+from setpredict.cli import commands
+from setpredict.cli.train import train
+from setpredict.core.errors import UserError
+
+REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report it with the traceback above."
+
+
+def _train_help() -> None:
+    """Train a model: setpredict train PRESET [--method M] [--scale S] [options]; train --help lists them all."""
+
+
+COMMANDS = {
+    "train": _train_help,
+    "evaluate": commands.evaluate,
+    "predict": commands.predict,
+    "reproduce": commands.reproduce,
+    "results": commands.results,
+    "scenes": commands.scenes,
+    "data check": commands.check,
+    "demo": commands.demo,
+    "plot": commands.plot,
+    "report": commands.report,
+    "serve": commands.serve,
+}
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 2 after a mistake of the user, which is one line on stderr.
+
+    A bug of ours keeps its traceback and asks for a report.
+    """
+    words = list(arguments)
+    if words == ["--version"]:
+        print(__version__)
+        return 0
+    if "" not in sys.path:
+        sys.path.append("")  # an encoder of one's own (module:Class) may be in the working directory; it hides nothing
+    if words[:2] == ["data", "check"]:
+        words = ["data check", *words[2:]]
+    try:
+        _dispatch(words)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except (UserError, OSError) as e:
+        # An error of the operating system (disk full, permission denied) has an errno; any other OSError is a bug.
+        if os.environ.get("SETPREDICT_DEBUG") or (isinstance(e, OSError) and e.errno is None):
+            raise
+        print(f"setpredict: {e}", file=sys.stderr)
+        return 2
+    except Exception as e:
+        e.add_note(REPORT)
+        raise
+    return 0
+
+
+def _dispatch(words: list[str]) -> None:
+    if words[:1] == ["train"]:
+        train(words[1:])
+        return
+    tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="setpredict",
+        description="Predict sets: unordered collections of points, boxes or objects.",
+        args=words,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )

@@ -1,0 +1,124 @@
+"""`setpredict train`: the preset, the method and the scale choose the defaults of all other options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import arg
+
+from setpredict.cli.commands import evaluate
+from setpredict.cli.process import is_first_process
+from setpredict.config import Experiment
+from setpredict.core.errors import UserError
+from setpredict.presets import METHODS, PRESETS, SCALES, preset
+
+
+@dataclass
+class TrainOptions:
+    """Train a model: setpredict train PRESET [--method dspn|idspn|mlp|lstm] [--scale small|paper] [options].
+
+    The preset, the method and the scale choose the defaults that are shown here; every one can be overridden.
+    """
+
+    experiment: Annotated[Experiment, arg(name="")]
+    name: str | None = None
+    """Name of the run (None: PRESET-METHOD-SEED)."""
+    out: Path = Path("runs")
+    """The folder that holds the runs."""
+    resume: Path | None = None
+    """Resume this run from its last checkpoint: setpredict train --resume runs/NAME."""
+    init_from: Path | None = None
+    """Start from the best weights of this run, or of a shipped model. With --decoder.initial predicted, the initial set
+    predicted at first is the output of an mlp run, or the initial set of a dspn run."""
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Read the preset, `--method` and `--scale` first, then all other options, and train."""
+    rest, chosen = list(arguments), {}
+    for option, choices in (("--method", METHODS), ("--scale", SCALES)):
+        chosen[option] = _take(rest, option, choices)
+        for word in get_close_matches(option, rest, cutoff=0.85):
+            raise UserError(f"{word} is not an option; did you mean {option}?")
+    resumed = _peek(rest, "--resume")
+    for i, (before, word) in enumerate(pairwise(rest), start=1):
+        takes_a_value = before.startswith("-") and not before.startswith("--no-") and "=" not in before
+        if word in PRESETS and not takes_a_value:  # setpredict train --name x mnist
+            rest.insert(0, rest.pop(i))
+            break
+    name = rest.pop(0) if rest and not rest[0].startswith("-") else None
+    if resumed is not None:
+        from setpredict.runs.folder import RunFolder
+
+        if name or any(chosen.values()):
+            raise UserError(f"--resume {resumed} keeps that run's own preset, method and scale: leave them out")
+        experiment = RunFolder(Path(resumed)).read_experiment()
+    elif name is None and not {"-h", "--help"} & set(rest):
+        raise UserError(f"which preset? setpredict train PRESET, one of {', '.join(PRESETS)}")
+    else:
+        experiment = preset(name or "multisets", chosen["--method"] or "dspn", chosen["--scale"] or "small")
+    rest = ["--encoder.kind" if word == "--encoder" else _plain(word) for word in rest]
+    options = tyro.cli(
+        TrainOptions, default=TrainOptions(experiment), args=rest, prog=f"setpredict train {name or 'PRESET'}"
+    )
+    _train(options, name, chosen["--method"] or "dspn")
+
+
+def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
+    import json
+
+    from rich.console import Console
+    from rich.markup import escape
+
+    from setpredict.config import to_dict
+    from setpredict.report.figures.pictures import save_validation_picture
+    from setpredict.report.page import report_after_training
+    from setpredict.runs.folder import RunFolder
+    from setpredict.runs.train import train_run
+
+    experiment, console = options.experiment, Console()
+    path = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
+    if is_first_process():
+        console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
+        console.print(f"Run: [bold]{escape(str(path))}[/]")
+    start = {"resume": options.resume is not None, "init_from": options.init_from}
+    train_run(experiment, path, **start, draw=save_validation_picture, console=console)
+    if RunFolder(path).is_finished:
+        evaluate(path)
+        if is_first_process():
+            report_after_training(path, console)
+
+
+def _plain(word: str) -> str:
+    """Options as config.json names them: --train.lr is --lr, --decoder.solver.steps is --decoder.steps."""
+    if word.startswith("--train."):
+        return "--" + word.removeprefix("--train.")
+    return word.replace("--decoder.solver.", "--decoder.", 1)
+
+
+def _take(words: list[str], option: str, choices: Sequence[str]):
+    """Remove an option and its value from the words, and return the value."""
+    value = _peek(words, option)
+    if value is None:
+        return None
+    if value not in choices:
+        raise UserError(f"{option} must be one of {', '.join(choices)}, got {value!r}")
+    at = next(i for i, word in enumerate(words) if word.split("=")[0] == option)
+    del words[at : at + (1 if "=" in words[at] else 2)]
+    return value
+
+
+def _peek(words: Sequence[str], option: str) -> str | None:
+    for i, word in enumerate(words):
+        if word == option:
+            if i + 1 == len(words):
+                raise UserError(f"{option} needs a value")
+            return words[i + 1]
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return None

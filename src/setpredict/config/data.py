@@ -1,0 +1,71 @@
+"""The options of data sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+
+@dataclass
+class DataConfig:
+    """The data set."""
+
+    name: Literal["multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco"] = "multisets"
+    """Which data set."""
+    folder: str | None = None
+    """mnist, clevr: its folder (None: below $SETPREDICT_DATA). folder, coco: its folder, required; folder accepts
+    whatever `setpredict data check` does. scenes: render into this folder once and read from there, instead of new
+    scenes in every epoch."""
+    target: Literal["state", "box"] = "state"
+    """clevr, scenes: objects with attributes, or bounding boxes."""
+    boxes: Literal["paper", "exact"] = "paper"
+    """clevr, scenes: the paper's heuristic boxes, or boxes projected from the geometry."""
+    size: int = 128
+    """clevr, scenes, folder, coco: side of the square image."""
+    points: int = 8
+    """multisets: the largest number of elements in a set."""
+    dim: int = 2
+    """multisets: features per element."""
+    duplicates: bool = False
+    """multisets: draw some elements more than once."""
+    variable: bool = False
+    """multisets: sets of 1 to the largest number of elements."""
+    min_objects: int = 3
+    """scenes: the smallest number of objects."""
+    max_objects: int = 10
+    """scenes: the largest number of objects."""
+    train: int | None = None
+    """Samples per epoch (None: all; multisets, polygons and scenes are endless)."""
+    val: int | None = None
+    """Samples to validate on (None: all of the split)."""
+    test: int | None = None
+    """Samples to test on (None: all of the split)."""
+    seed: int = 0
+    """Seed of generated data, and of the split into training and validation samples."""
+
+
+@dataclass(frozen=True)
+class SceneOptions:
+    """What `setpredict scenes` generates, and where."""
+
+    out: Positional[Path]
+    """The folder to write to; interrupted generation resumes there."""
+    train: int = 70_000
+    """Training scenes."""
+    val: int = 15_000
+    """Validation scenes (CLEVR's users report results on them)."""
+    size: int = 128
+    """Side of the square images, in pixels."""
+    seed: int = 0
+    """Seed of the scenes."""
+    min_objects: int = 3
+    """The smallest number of objects."""
+    max_objects: int = 10
+    """The largest number of objects."""
+    workers: int = 0
+    """Threads (0: one per core). The result does not depend on it."""
+    states_only: bool = False
+    """Write the scene files without rendering images."""

@@ -1,0 +1,34 @@
+"""An experiment: all options that decide a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import arg
+
+from setpredict.config.data import DataConfig
+from setpredict.config.model import DecoderConfig, EncoderConfig, InputConfig
+from setpredict.config.training import LossConfig, TrainConfig
+
+
+@dataclass
+class Experiment:
+    """Everything that decides a run: the content of its `config.json`."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    latent: int = 64
+    """L, the length of the vector that is decoded."""
+    input: InputConfig = field(default_factory=InputConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: Annotated[TrainConfig, arg(name="")] = field(default_factory=TrainConfig)
+
+    def located(self) -> Experiment:
+        """The same experiment with an absolute data folder: a run may be opened from another working directory."""
+        if self.data.folder is None:
+            return self
+        folder = Path(self.data.folder).expanduser().absolute()
+        return replace(self, data=replace(self.data, folder=str(folder)))

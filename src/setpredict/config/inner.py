@@ -1,0 +1,104 @@
+"""The inner loop's options: the solver, and how to differentiate through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from setpredict.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """The inner loop: T steps of gradient descent on the set."""
+
+    steps: int = 10
+    """T, the number of inner steps. It can differ at every call: `model.predict(x, steps=30)`."""
+    step_size: float = 25.0
+    """η. The inner loss is averaged over the latent and summed over the batch, so that no prediction depends on the
+    other samples of its batch; 25 is the paper's 800 at its batch of 32."""
+    momentum: float = 0.0
+    """Momentum μ of the inner steps (iDSPN uses 0.9)."""
+    nesterov: bool = False
+    """Nesterov's form of the momentum (iDSPN uses it)."""
+    clip_norm: float | None = None
+    """Largest norm of the inner gradient of one sample (iDSPN uses 10)."""
+    penalty: float = 0.0
+    """Weight of the squared distance from the initial set, which pulls the set back towards it."""
+    stop_below: float | None = None
+    """Stop a sample once its representation loss is below this. `prediction.steps_taken` counts its steps; stopped
+    samples cost no more time."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise UserError(f"steps must be 0 or more, got {self.steps}")
+        if not 0 < self.step_size < float("inf"):
+            raise UserError(f"step_size must be above 0, got {self.step_size}")
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"momentum must be from 0 to below 1, got {self.momentum}")
+        if self.nesterov and not self.momentum:
+            raise UserError("nesterov=True needs a momentum above 0, got momentum=0")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise UserError(f"clip_norm must be above 0, or None for no clipping, got {self.clip_norm}")
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """Differentiate through all T steps (the paper)."""
+
+    def differentiated(self, steps: int) -> int:
+        """How many of the last steps carry gradients."""
+        return steps
+
+    def __str__(self) -> str:
+        return "unrolled"
+
+
+@dataclass(frozen=True)
+class LastSteps:
+    """Differentiate through the last k steps only; memory does not grow with T."""
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UserError(f"LastSteps needs at least 1 step, got {self.k}")
+
+    def differentiated(self, steps: int) -> int:
+        """How many of the last steps carry gradients."""
+        return min(self.k, steps)
+
+    def __str__(self) -> str:
+        return f"last:{self.k}"
+
+
+@dataclass(frozen=True)
+class Implicit:
+    """iDSPN's approximate implicit differentiation: the last step passes back the derivative of Y − ∂L/∂Y, whatever
+    step size, momentum and clipping made of its value."""
+
+    def differentiated(self, steps: int) -> int:
+        """How many of the last steps carry gradients."""
+        return min(1, steps)
+
+    def __str__(self) -> str:
+        return "implicit"
+
+
+Gradient = Unrolled | LastSteps | Implicit
+
+
+def parse_gradient(text: Any) -> Gradient:
+    """The inverse of `str`.
+
+    >>> parse_gradient("last:5")
+    LastSteps(k=5)
+    """
+    if text == "unrolled":
+        return Unrolled()
+    if text == "implicit":
+        return Implicit()
+    kind, _, count = str(text).partition(":")
+    if kind == "last" and count.isdecimal() and 1 <= int(count) <= 10**6:
+        return LastSteps(int(count))
+    raise UserError(f"the gradient must be unrolled, last:K (such as last:5) or implicit, got {text!r}")

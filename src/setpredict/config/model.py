@@ -1,0 +1,124 @@
+"""The options of a model: its input encoder, set encoder and decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from tyro.conf import arg
+from tyro.constructors import PrimitiveConstructorSpec
+
+from setpredict.config.inner import Gradient, GradientDescent, Implicit, LastSteps, Unrolled, parse_gradient
+
+_GRADIENT = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="unrolled|last:K|implicit",
+    instance_from_str=lambda words: parse_gradient(words[0]),
+    is_instance=lambda value: isinstance(value, Gradient),
+    str_from_instance=lambda value: [str(value)],
+)
+
+
+@dataclass
+class InputConfig:
+    """The input and its encoder."""
+
+    kind: Literal["vector", "image", "set"] = "set"
+    """What the input is."""
+    size: int = 2
+    """Length of the vector, side of the square image in pixels, or features per element of the input set."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Vectors: hidden layers of their MLP."""
+    depth: Literal[10, 18, 34] = 34
+    """Images: ResNet10 (one block per stage), ResNet18 or ResNet34."""
+    width: int = 64
+    """Images: channels of the first ResNet stage; the paper's is 64."""
+    tail: Literal["dspn", "idspn"] = "dspn"
+    """Images: how the ResNet's feature map becomes a vector."""
+    max_size: int = 0
+    """Sets: capacity for input elements (0: as many as the data or the output has)."""
+    shared: bool = True
+    """Sets that are their own target: encode them with the decoder's own set encoder, as the paper does."""
+    variable: bool | None = None
+    """Sets: whether input sets differ in size (None: as the data or the output)."""
+
+
+@dataclass
+class EncoderConfig:
+    """The set encoder g."""
+
+    kind: str = "mlp"
+    """mlp, relation, or your own as package.module:Class, called with (features, latent, max_size)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of the network on elements or pairs."""
+    pool: Literal["fspool", "fspool-free", "sum", "mean", "max"] = "fspool"
+    """Piecewise-linear FSPool (the paper), FSPool with one free weight per rank (iDSPN), or a plain pooling."""
+    pieces: int = 20
+    """Pieces of FSPool's piecewise-linear weight."""
+    mask: Literal["feature", "weight", "filter"] = "feature"
+    """How the mask enters: as one more feature (the paper), as a factor, or as a hard filter (not with DSPN)."""
+    normalize: bool = True
+    """Divide by the set size before pooling, as the paper does."""
+    mask_sum: bool = False
+    """Make the last latent number four times the mean of the masks: an explicit signal for the size of the set."""
+
+
+@dataclass
+class DecoderConfig:
+    """The decoder: how a code becomes a set."""
+
+    kind: str = "dspn"
+    """dspn, mlp, lstm, or your own as package.module:Class, called with (latent, max_size, features, variable)."""
+    solver: Annotated[GradientDescent, arg(name="")] = field(default_factory=GradientDescent)
+    gradient: Annotated[Gradient, _GRADIENT] = field(default_factory=Unrolled)
+    """How to differentiate through the inner loop: `unrolled` through all T steps (the paper), `last:K` through the
+    last K steps, or `implicit` (iDSPN). The set loss over all steps then means over the sets that carry gradients."""
+    loss: Literal["huber", "squared"] = "huber"
+    """The representation loss: Huber (the paper) or squared (iDSPN)."""
+    mask: Literal["clamp", "sigmoid", "free"] = "clamp"
+    """How masks are kept: clamped to [0, 1] (the paper), a sigmoid, or free (iDSPN)."""
+    initial: Literal["learned", "fixed", "random", "predicted"] = "learned"
+    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), or predicted by an MLP."""
+    initial_scale: float = 0.1
+    """Standard deviation of a random initial set."""
+    project: Literal["none", "unit"] = "none"
+    """`unit` keeps elements in the unit box after each step."""
+    recompute: bool = False
+    """Recompute in the backward pass what it would otherwise keep of every step: about 4/3 of the time, for memory that
+    hardly grows with T."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of the mlp decoder and of a predicted initial set; the lstm uses the first."""
+    mask_bias: float = 0.0
+    """mlp, lstm and a predicted initial set: added to the masks (1 on MNIST; without it, outputs get stuck at 0)."""
+
+    @property
+    def method(self) -> str:
+        """The decoder's name in tables.
+
+        >>> DecoderConfig(gradient=Implicit()).method, DecoderConfig("my_module:MyDecoder").method
+        ('iDSPN', 'MyDecoder')
+        """
+        if self.kind != "dspn":
+            return self.kind.rpartition(":")[2] if ":" in self.kind else self.kind.upper()
+        if isinstance(self.gradient, Implicit):
+            return "iDSPN"
+        if not isinstance(self.gradient, LastSteps) or self.gradient.k >= self.solver.steps:
+            return "DSPN"
+        return "DSPN, last-step gradient" if self.gradient.k == 1 else f"DSPN, last-{self.gradient.k}-steps gradient"
+
+
+@dataclass
+class ModelConfig:
+    """A complete model: the content of `config.json` beside saved weights."""
+
+    max_size: int
+    """N, the largest number of elements in a set."""
+    features: int
+    """D, the features of an element."""
+    variable: bool = True
+    """Whether sets differ in size (masks are predicted)."""
+    latent: int = 64
+    """L, the length of the vector that is decoded."""
+    input: InputConfig = field(default_factory=InputConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)

@@ -1,0 +1,51 @@
+"""What is predicted for the objects of a scene: their states or their boxes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from setpredict.core.errors import UserError
+from setpredict.data.clevr import boxes as clevr_boxes
+from setpredict.data.clevr import states as clevr_states
+from setpredict.data.clevr.scene_files import SceneTable
+from setpredict.data.ragged import RaggedArray
+
+Target = Literal["state", "box"]
+Boxes = Literal["paper", "exact"]
+
+
+def check_target(target: str, boxes: str) -> None:
+    """Raise if `target` or `boxes` is not one of its choices."""
+    if target not in get_args(Target):
+        raise UserError(f"target must be state or box, got {target!r}")
+    if boxes not in get_args(Boxes):
+        raise UserError(f"boxes must be paper or exact, got {boxes!r}")
+
+
+def element_description(target: Target) -> dict[str, Any]:
+    """The arguments of `SetTask` that describe an element."""
+    if target == "box":
+        names = clevr_boxes.FEATURE_NAMES
+        return {"kind": "boxes", "features": len(names), "feature_names": names}
+    return {
+        "kind": "states",
+        "features": clevr_states.FEATURES,
+        "feature_names": clevr_states.FEATURE_NAMES,
+        "groups": clevr_states.GROUPS,
+        "categories": clevr_states.ATTRIBUTES,
+        "spoken": clevr_states.SPOKEN,
+        "scale": clevr_states.SCALE,
+    }
+
+
+def encode_objects(table: SceneTable, target: Target, boxes: Boxes, cameras: np.ndarray | None = None) -> RaggedArray:
+    """The objects of all scenes as elements, float32. For exact boxes, `cameras` (S, 3) are recovered if not given."""
+    if target == "state":
+        values = clevr_states.encode_states(table.coords, table.attributes)
+    elif boxes == "paper":
+        values = clevr_boxes.paper_boxes(table)
+    else:
+        values = clevr_boxes.exact_boxes(table, cameras)
+    return RaggedArray(values.astype(np.float32), table.offsets)

@@ -1,0 +1,44 @@
+"""What every decoder offers to the rest: training, evaluation, prediction, plots, reports and the web page."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from setpredict.encoders import Code
+from setpredict.sets import Prediction, Sets
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """A code to a set. A decoder is an `nn.Module` with these attributes and methods; there is nothing to inherit.
+
+    One that is iterative returns every set of its trajectory and then gets steps at evaluation, diagnosis, plots and
+    the page like the built-in ones.
+    """
+
+    steps: int
+    """T, the number of steps by default; 0 for a one-shot decoder."""
+    needs: Literal["vector"]
+    """What it needs of a `Code`."""
+    set_encoder: nn.Module | None
+    """The set encoder inside, which can encode input sets too (`input.shared`); None if it has none."""
+
+    def __call__(
+        self, code: Code | Float[Tensor, "B L"], *, steps: int | None = None, keys: Int[Tensor, " B"] | None = None
+    ) -> Prediction:
+        """Decode.
+
+        Args:
+            code: What to decode; a plain tensor (B, L) is a vector code.
+            steps: Steps to take instead of `self.steps`; one-shot decoders ignore it.
+            keys: One 64-bit key per sample that random numbers are drawn from, so that a sample's prediction does not
+                depend on its batch; None: fresh ones in training, the same ones in evaluation.
+        """
+        ...
+
+    def target_loss(self, target: Sets, code: Code | Float[Tensor, "B L"]) -> Float[Tensor, " B"] | None:
+        """L_repr(Y, z) of the true set, for the λ term of training; None if the decoder has no representation loss."""
+        ...
