@@ -5,15 +5,15 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 export SETPREDICT_DATA
-.PHONY: help demo test test-all test-web check format bench clean
+.PHONY: help demo test test-all test-web check format docs-tables bench clean
 
-help:            ## what can be made
+help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 demo: $(VENV)/.base  ## train three models on random point sets for two minutes, write runs/demo/
 	$(BIN)/python -m setpredict demo
 
-test: $(VENV)/.dev  ## all tests but the slow ones, under five minutes
+test: $(VENV)/.dev  ## all tests except the slow ones
 	$(BIN)/python -m pytest -n 2
 
 test-all: $(VENV)/.dev  ## the slow tests too
@@ -27,9 +27,12 @@ check: $(VENV)/.dev  ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-format: $(VENV)/.dev  ## let ruff put the code in order
+format: $(VENV)/.dev  ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs-tables: $(VENV)/.dev  ## rewrite the tables of the docs that come from code and records
+	$(BIN)/python -m setpredict.report.doc_tables
 
 bench: $(VENV)/.dev  ## measure against the plain implementation, side by side
 	$(BIN)/python -m benchmarks

@@ -1,1 +1,1 @@
-"""How fast and how large: the paper's method written the plain way against this package, in one run."""
+"""Speed and memory: a plain PyTorch implementation of the paper against this package, in the same run."""

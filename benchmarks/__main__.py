@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: the plain implementation against ours, in one run; `--json F` writes the figures.
+"""`python -m benchmarks`: time the plain implementation and ours in the same run; `--json F` writes the results.
 
-`--page` also writes the tables of docs/performance.md. `--only NAME …` runs some of the comparisons, `--rounds N` sets
-how often each side is timed, `--cpu-time` compares the CPU time of one thread where others use the machine.
+`--page` also writes the tables of docs/performance.md. `--only NAME …` runs some of the cases, `--rounds N` sets how
+many times each side is timed, `--cpu-time` measures CPU time on one thread, for a machine that is busy.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -18,9 +19,13 @@ from rich.table import Table
 
 from benchmarks.page import BARS, machine_line, update
 
+if TYPE_CHECKING:
+    from benchmarks.cases import Case
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MEMORY = {"mnist_train_full_memory": "mnist_full", "mnist_train_k1_memory": "mnist_k1"}
+"""Keys of the results, and the workload whose peak memory is compared with that of the plain implementation."""
 
 
 def main() -> int:
@@ -36,7 +41,7 @@ def main() -> int:
         timing.clock = "cpu"
     names = arguments.only or [*CASES, "memory"]
     if unknown := [name for name in names if name not in (*CASES, "memory")]:
-        raise SystemExit(f"no comparison is called {unknown[0]!r}; there are {', '.join(CASES)} and memory")
+        raise SystemExit(f"there is no case {unknown[0]!r}; cases are {', '.join(CASES)} and memory")
     results: dict[str, Any] = {"machine": describe() | {"clock": timing.clock}, "details": {}}
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -49,8 +54,8 @@ def main() -> int:
             else:
                 rate = max(rate, _measure(name, CASES[name](), arguments.rounds, results, matmul_rate))
     results["matmul_gflops"] = rate / 1e9
-    for work, flops in results.pop("flops", {}).items():
-        results[f"{work}_matmul_fraction"] = flops / rate
+    for workload, flops in results.pop("flops", {}).items():
+        results[f"{workload}_matmul_fraction"] = flops / rate
     _show(results)
     if arguments.json:
         path = Path(arguments.json)
@@ -61,41 +66,44 @@ def main() -> int:
     return 0
 
 
-def _measure(name: str, case: Any, rounds: int | None, results: dict[str, Any], matmul_rate: Any) -> float:
+def _measure(
+    name: str, case: Case, rounds: int | None, results: dict[str, Any], matmul_rate: Callable[[int], float]
+) -> float:
+    """Time a case and add its results; returns the rate of matrix products right after it."""
     from benchmarks.timing import alternately
 
-    apart = case.check()
-    if not apart <= case.tolerance:
-        raise SystemExit(f"{name}: both sides differ by {apart:.2e}, more than {case.tolerance:g}; no times are given")
-    best = alternately(case.works, rounds or case.repeats)
-    results["details"][f"{name}_difference"] = apart
-    for key, (slow, quick) in case.ratios.items():
-        results[key] = best[slow] / best[quick]
-        results["details"][key] = [best[slow], best[quick]]
-    results.setdefault("flops", {}).update({work: flops / best[work] for work, flops in case.flops.items()})
+    error = case.check()
+    if not error <= case.tolerance:
+        raise SystemExit(f"{name}: both sides differ by {error:.2e}, more than {case.tolerance:g}; nothing was timed")
+    best = alternately(case.workloads, rounds or case.rounds)
+    results["details"][f"{name}_difference"] = error
+    for key, (slow, fast) in case.ratios.items():
+        results[key] = best[slow] / best[fast]
+        results["details"][key] = [best[slow], best[fast]]
+    results.setdefault("flops", {}).update({workload: flops / best[workload] for workload, flops in case.flops.items()})
     return matmul_rate(5)
 
 
-def _measure_memory(results: dict[str, Any], tell: Any) -> None:
+def _measure_memory(results: dict[str, Any], report: Callable[[str], object]) -> None:
     from benchmarks.memory import peak
 
-    tell("memory: plain")
+    report("memory: plain")
     plain = peak("mnist", "mnist_plain")
-    for key, work in MEMORY.items():
-        tell(f"memory: {work}")
-        ours = peak("mnist", work)
+    for key, workload in MEMORY.items():
+        report(f"memory: {workload}")
+        ours = peak("mnist", workload)
         results[key] = plain / ours
         results["details"][key] = [plain, ours]
 
 
 def _show(results: dict[str, Any]) -> None:
-    table = Table("key", "work", "ratio", "bar")
-    for key, (work, bar) in BARS.items():
+    table = Table("key", "workload", "ratio", "bar")
+    for key, (workload, bar) in BARS.items():
         if key in results:
             met = bar is None or results[key] >= bar
             color = "green" if met else "red"
             goal = "report" if bar is None else f"{bar:g} ×"
-            table.add_row(key, work, f"[{color}]{results[key]:.2f} ×[/{color}]", goal)
+            table.add_row(key, workload, f"[{color}]{results[key]:.2f} ×[/{color}]", goal)
     console = Console()
     console.print(table)
     console.print(machine_line(results))
@@ -103,11 +111,11 @@ def _show(results: dict[str, Any]) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", metavar="F", help="write the figures to this file")
+    parser.add_argument("--json", metavar="F", help="write the results to this file")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/performance.md from results/")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these comparisons (or: memory)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="time each side so often")
-    parser.add_argument("--cpu-time", action="store_true", help="one thread and its CPU time, for a machine in use")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these cases (or: memory)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how many times each side is timed")
+    parser.add_argument("--cpu-time", action="store_true", help="measure CPU time on one thread, for a busy machine")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""The paper's method written the plain way, as a reader of the paper would: the clock's other side.
+"""A plain implementation of the paper's method, as its reader would write it: what ours is timed against.
 
-1×1 convolutions, `autograd.grad(create_graph=True)` in a loop, Chamfer over the full broadcast tensor, one scipy call a
-sample, Python loops over images. Nothing here is slow on purpose; it is what one writes first.
+1×1 convolutions, `autograd.grad(create_graph=True)` in a loop, Chamfer over the full broadcast tensor, one scipy call
+per sample, Python loops over images. Nothing here is slow on purpose; it is a straightforward first version.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from setpredict.encoders import DeepSetEncoder, RelationEncoder
 
 
 class PlainFSPool(nn.Module):
-    """Sort each channel of (B, C, N) in descending order and weigh the ranks, piecewise linearly between the knots."""
+    """Sort each channel of (B, C, N) in descending order and weight the ranks, piecewise linearly between the knots."""
 
     def __init__(self, channels: int, pieces: int = 20):
         super().__init__()
@@ -25,17 +25,17 @@ class PlainFSPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[2]
-        place = torch.arange(n, dtype=x.dtype, device=x.device) / max(n - 1, 1) * self.pieces
-        left = place.floor().long()
+        position = torch.arange(n, dtype=x.dtype, device=x.device) / max(n - 1, 1) * self.pieces
+        left = position.floor().long()
         right = (left + 1).clamp(max=self.pieces)
-        share = place - left
-        weight = (1 - share) * self.weight[:, left] + share * self.weight[:, right]  # (C, N)
+        fraction = position - left
+        weight = (1 - fraction) * self.weight[:, left] + fraction * self.weight[:, right]  # (C, N)
         ordered, _ = x.sort(dim=2, descending=True)
         return (ordered * weight).sum(dim=2)  # (B, C)
 
 
 class PlainDeepSets(nn.Module):
-    """[y, m] → 256 → 256 → 64 at every element, divided by n, then FSPool."""
+    """[y, m] → 256 → 256 → 64 for every element, divided by N, then FSPool."""
 
     def __init__(self, features: int, latent: int, hidden: tuple[int, int] = (256, 256)):
         super().__init__()
@@ -54,7 +54,7 @@ class PlainDeepSets(nn.Module):
 
 
 class PlainRelation(nn.Module):
-    """All ordered pairs of [y, m] → 512 → 512, divided by n², then FSPool over the pairs."""
+    """All ordered pairs of [y, m] → 512 → 512, divided by N², then FSPool over the pairs."""
 
     def __init__(self, features: int, latent: int, hidden: int = 512):
         super().__init__()
@@ -73,14 +73,21 @@ class PlainRelation(nn.Module):
 class PlainDSPN(nn.Module):
     """Algorithm 1. The inner loss is averaged over batch and latent, so the step size is 25 × batch."""
 
-    def __init__(self, encoder: nn.Module, max_size: int, features: int, steps: int = 10, step_size: float = 25.0):
+    def __init__(
+        self,
+        encoder: PlainDeepSets | PlainRelation,
+        max_size: int,
+        features: int,
+        steps: int = 10,
+        step_size: float = 25.0,
+    ):
         super().__init__()
         self.encoder, self.steps, self.step_size = encoder, steps, step_size
         self.start = nn.Parameter(torch.rand(features, max_size))
         self.start_mask = nn.Parameter(torch.full((max_size,), 0.5))
 
     def forward(self, z: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Every set (B, D, N) and mask (B, N) on the way, differentiable if gradients are on."""
+        """The trajectory: every set (B, D, N) and mask (B, N), differentiable if gradients are enabled."""
         training = torch.is_grad_enabled()
         with torch.enable_grad():
             y = self.start.expand(len(z), *self.start.shape)
@@ -102,7 +109,7 @@ class PlainDSPN(nn.Module):
 
 
 def chamfer(predicted: Tensor, target: Tensor) -> Tensor:
-    """Predicted (S, B, C, N) against target (B, C, N): all pairs at once, nearest both ways, averaged."""
+    """Predicted (S, B, C, N) against target (B, C, N): all pairs at once, the nearest in both directions, averaged."""
     a = predicted[..., :, None].expand(*predicted.shape, target.shape[-1])
     b = target[None, ..., None, :].expand_as(a)
     cost = F.smooth_l1_loss(a, b, reduction="none").mean(dim=2)  # (S, B, N, N)
@@ -110,7 +117,7 @@ def chamfer(predicted: Tensor, target: Tensor) -> Tensor:
 
 
 def hungarian(predicted: Tensor, target: Tensor) -> Tensor:
-    """Predicted (S, B, C, N) against target (B, C, N): the cheapest assignment, one scipy call a sample."""
+    """Predicted (S, B, C, N) against target (B, C, N): the cheapest assignment, one scipy call per sample."""
     a = predicted[..., :, None].expand(*predicted.shape, target.shape[-1])
     b = target[None, ..., None, :].expand_as(a)
     cost = F.smooth_l1_loss(a, b, reduction="none").mean(dim=2)  # (S, B, N, N)
@@ -151,21 +158,21 @@ def average_precision(
 def _candidates(
     states: np.ndarray, targets: np.ndarray, groups: list[tuple[int, int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest target of its kind for every state of one image (−1: none), and how far it is."""
+    """The nearest target of its class for every state of one image (−1: none), and its distance."""
     if len(targets) == 0:
         return np.full(len(states), -1), np.full(len(states), np.inf)
     difference = states[:, None, :3].astype(np.float64) - targets[None, :, :3].astype(np.float64)
     distances = 3 * np.linalg.norm(difference, axis=2)  # (N, M)
     for start, stop in groups:
-        kind, target_kind = states[:, start:stop].argmax(axis=1), targets[:, start:stop].argmax(axis=1)
-        distances[kind[:, None] != target_kind] = np.inf
+        classes, target_classes = states[:, start:stop].argmax(axis=1), targets[:, start:stop].argmax(axis=1)
+        distances[classes[:, None] != target_classes] = np.inf
     nearest = distances.argmin(axis=1)
     best = distances[np.arange(len(states)), nearest]
     return np.where(np.isfinite(best), nearest, -1), best
 
 
-def _area(true: list[bool], truths: int) -> float:
-    """Under the precision-recall curve, each precision raised to the highest at that recall or beyond."""
+def _area(true: list[bool], ground_truths: int) -> float:
+    """The area under the precision-recall curve, each precision raised to the highest at that or a larger recall."""
     found, precision = 0, []
     for rank, hit in enumerate(true, start=1):
         found += hit
@@ -174,15 +181,13 @@ def _area(true: list[bool], truths: int) -> float:
     for hit, value in zip(reversed(true), reversed(precision)):
         highest = max(highest, value)
         area += highest * hit
-    return area / truths
+    return area / ground_truths
 
 
 def copy_encoder(
-    ours: DeepSetEncoder | RelationEncoder, plain: PlainDeepSets | PlainRelation, back: bool = False
+    ours: DeepSetEncoder | RelationEncoder, plain: PlainDeepSets | PlainRelation, reverse: bool = False
 ) -> None:
-    """Give the plain encoder our weights, or ours the plain one's."""
-    layers = ours.elements if isinstance(ours, DeepSetEncoder) else ours.pairs
-    mine = [*(p for layer in layers for p in layer.parameters()), *ours.pool.parameters()]
+    """Copy our encoder's weights to the plain one, or with `reverse` the plain one's to ours."""
     with torch.no_grad():
-        for a, b in zip(mine, plain.parameters(), strict=True):
-            a.copy_(b.view_as(a)) if back else b.copy_(a.view_as(b))
+        for a, b in zip(ours.parameters(), plain.parameters(), strict=True):
+            a.copy_(b.view_as(a)) if reverse else b.copy_(a.view_as(b))

@@ -1,4 +1,4 @@
-"""Each comparison: the plain implementation and ours, on the same weights and data, with a check that both agree."""
+"""The cases: the plain implementation and ours on the same weights and data, with a check that both agree."""
 
 from __future__ import annotations
 
@@ -11,26 +11,35 @@ from torch import Tensor, nn
 
 from benchmarks import baseline, inputs
 from benchmarks.machine import decoding_flops, training_flops
+from setpredict.config import LastSteps
+from setpredict.data.clevr.states import COORDINATE_SCALE, GROUPS
 from setpredict.decoders import DSPN, MLPDecoder
 from setpredict.encoders import DeepSetEncoder, RelationEncoder, ResNetEncoder
 from setpredict.losses import chamfer_loss, hungarian_loss, outer_loss
-from setpredict.metrics import CLEVR_GROUPS, state_average_precision
+from setpredict.metrics import state_average_precision
 from setpredict.metrics.average_precision import STATE_THRESHOLDS
 from setpredict.sets import Sets
 
-Work = Callable[[], object]
+Workload = Callable[[], object]
+K1: dict[str, Any] = {"initial": "fixed", "gradient": LastSteps(1)}
+"""DSPN that differentiates its last step only, for which a learned initial set would get no gradient."""
 
 
 @dataclass
 class Case:
-    """Works to time side by side; `ratios` maps a JSON key to the (slower, faster) works that it divides."""
+    """Workloads to time in alternation."""
 
-    works: dict[str, Work]
+    workloads: dict[str, Workload]
     ratios: dict[str, tuple[str, str]]
-    check: Callable[[], float]  # the largest relative difference between both sides
-    repeats: int = 5
+    """Keys of the results, and the (slower, faster) workloads whose times are divided."""
+    check: Callable[[], float]
+    """Gives the largest relative difference between the results of both sides."""
+    rounds: int = 5
+    """How many times each workload is timed."""
     tolerance: float = 1e-3
+    """The largest difference that is accepted."""
     flops: dict[str, float] = field(default_factory=dict)
+    """The floating-point operations of some of the workloads."""
 
 
 def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
@@ -38,23 +47,23 @@ def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
     return max(float((a - b).norm() / b.norm().clamp(min=1e-12)) for a, b in zip(ours, plain, strict=True))
 
 
-def gradients(loss: Tensor, network: Any) -> list[Tensor]:
-    """The loss and its gradient for all parameters of the network, in one vector (some may be noise around 0)."""
+def gradients(loss: Tensor, network: nn.Module) -> list[Tensor]:
+    """The loss and its gradients for all parameters as one vector, because some alone are only noise around 0."""
     found = torch.autograd.grad(loss, list(network.parameters()))
     return [loss.detach(), torch.cat([g.flatten() for g in found])]
 
 
 def features_first(sets: Sets) -> Tensor:
+    """The layout of the plain implementation, masks as the last feature."""
     return sets.features_with_mask.transpose(1, 2).contiguous()  # (B, C, N)
 
 
 def mnist(batch: int = 32) -> Case:
-    """The MNIST auto-encoder: full backpropagation and Chamfer over all steps, one step only, and decoding."""
+    """The MNIST auto-encoder: training unrolled with Chamfer over all steps, by the last step only, and decoding."""
     torch.manual_seed(0)
     target = inputs.digits(batch)
     encoder = DeepSetEncoder(2, 64, 342)
-    full = DSPN(encoder, 342, 2)
-    last = DSPN(encoder, 342, 2, initial="fixed", backprop_steps=1)
+    full, last = DSPN(encoder), DSPN(encoder, **K1)
     last.initial.load_state_dict(full.initial.state_dict())
     plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, 64), 342, 2)
     copy_decoder(full, plain)
@@ -75,19 +84,19 @@ def mnist(batch: int = 32) -> Case:
     sizes, T = [3, 256, 256, 64], 10
 
     def check() -> float:
-        ours, theirs = gradients(full_step(), encoder.elements), gradients(plain_step(), plain.encoder.network)
+        ours, theirs = gradients(full_step(), encoder.network), gradients(plain_step(), plain.encoder.network)
         with torch.no_grad():
             decoded = stacked(*plain(z))[-1].transpose(1, 2)
             finals = [d(z).final.features_with_mask for d in (full, last)]
         return difference([*ours, *finals], [*theirs, decoded, decoded])
 
     return Case(
-        works={
+        workloads={
             "mnist_plain": lambda: plain_step().backward(),
             "mnist_full": lambda: full_step().backward(),
             "mnist_k1": lambda: last_step().backward(),
-            "mnist_decode_plain": lambda: _quiet(plain, z),
-            "mnist_decode": lambda: _quiet(full, z),
+            "mnist_decode_plain": lambda: _without_gradients(plain, z),
+            "mnist_decode": lambda: _without_gradients(full, z),
         },
         ratios={
             "mnist_train_full": ("mnist_plain", "mnist_full"),
@@ -103,12 +112,11 @@ def mnist(batch: int = 32) -> Case:
 
 
 def clevr_decoder(batch: int = 32) -> Case:
-    """The relation decoder for CLEVR states, with the Hungarian loss over all steps; the vector is given."""
+    """Decoding CLEVR states with the relation network and the Hungarian loss over all steps, from a given vector."""
     torch.manual_seed(0)
     target = inputs.scenes(batch)
-    encoder = RelationEncoder(18, 512, 10)
-    full = DSPN(encoder, 10, 18)
-    last = DSPN(encoder, 10, 18, initial="fixed", backprop_steps=1)
+    encoder = RelationEncoder(18, 512, 10, hidden=(512,))
+    full, last = DSPN(encoder), DSPN(encoder, **K1)
     last.initial.load_state_dict(full.initial.state_dict())
     plain = baseline.PlainDSPN(baseline.PlainRelation(18, 512), 10, 18)
     copy_decoder(full, plain)
@@ -127,11 +135,11 @@ def clevr_decoder(batch: int = 32) -> Case:
         return outer_loss(last(z), target, "hungarian", steps="last")["loss"]
 
     def check() -> float:
-        ours, theirs = gradients(full_step(), encoder.pairs), gradients(plain_step(), plain.encoder.network)
+        ours, theirs = gradients(full_step(), encoder.network), gradients(plain_step(), plain.encoder.network)
         return difference(ours, theirs)
 
     return Case(
-        works={
+        workloads={
             "clevr_plain": lambda: plain_step().backward(),
             "clevr_full": lambda: full_step().backward(),
             "clevr_k1": lambda: last_step().backward(),
@@ -173,8 +181,11 @@ def _set_loss(name: str, ours, plain, target: Sets, N: int, D: int) -> Case:
         sides = [[loss.detach(), *torch.autograd.grad(loss, [predicted])] for loss in (our_loss(), plain_loss())]
         return difference(*sides)
 
-    works: dict[str, Work] = {f"{name}_plain": lambda: plain_loss().backward(), name: lambda: our_loss().backward()}
-    return Case(works, {name: (f"{name}_plain", name)}, check, repeats=8 if name == "chamfer" else 30)
+    workloads: dict[str, Workload] = {
+        f"{name}_plain": lambda: plain_loss().backward(),
+        name: lambda: our_loss().backward(),
+    }
+    return Case(workloads, {name: (f"{name}_plain", name)}, check, rounds=8 if name == "chamfer" else 30)
 
 
 def average_precision(images: int = 15_000) -> Case:
@@ -183,43 +194,43 @@ def average_precision(images: int = 15_000) -> Case:
     generator = torch.Generator().manual_seed(1)
     states = target.elements + 0.15 * torch.randn(target.elements.shape, generator=generator)
     scores = torch.rand(target.mask.shape, generator=generator).clamp(0.05, 0.95)  # with ties
-    groups = list(CLEVR_GROUPS.values())
+    protocol: Any = {"coordinates": 3, "scale": COORDINATE_SCALE, "groups": GROUPS}
     arrays: Any = [t.numpy() for t in (states, scores, target.elements, target.mask)]
 
     def ours() -> Tensor:
-        return state_average_precision(states, scores, target.elements, target.mask)
+        return state_average_precision(states, scores, target.elements, target.mask, **protocol)
 
     def plain() -> list[float]:
         states, scores, targets, present = arrays
-        return baseline.average_precision(states, scores, targets, present, tuple(STATE_THRESHOLDS), groups)
+        return baseline.average_precision(states, scores, targets, present, STATE_THRESHOLDS, list(GROUPS.values()))
 
     return Case(
         {"average_precision_plain": plain, "average_precision": ours},
         {"average_precision": ("average_precision_plain", "average_precision")},
         check=lambda: difference([ours()], [torch.tensor(plain(), dtype=torch.float64)]),
-        repeats=1,
+        rounds=1,
         tolerance=1e-9,
     )
 
 
 def clevr_overhead(batch: int = 32) -> Case:
-    """A whole training step with ResNet34 at 128 pixels: DSPN ÷ the MLP decoder, both ours."""
+    """A complete training step with ResNet34 at 128 × 128 pixels: DSPN ÷ the MLP decoder, both ours."""
     torch.manual_seed(0)
     target = inputs.scenes(batch)
     images = torch.rand(batch, 3, 128, 128)
     network = ResNetEncoder(512, 128)
-    dspn, mlp = DSPN(RelationEncoder(18, 512, 10), 10, 18), MLPDecoder(512, 10, 18, hidden=(512, 512))
+    dspn = DSPN(RelationEncoder(18, 512, 10, hidden=(512,)))
+    mlp = MLPDecoder(512, 10, 18, hidden=(512, 512))
 
-    def step(decoder: nn.Module) -> None:
+    def step(decoder: DSPN | MLPDecoder) -> None:
         z = network(images)
-        loss = outer_loss(decoder(z), target, "hungarian")["loss"]
-        if isinstance(decoder, DSPN):
-            loss = loss + 0.1 * decoder.target_loss(target, z).mean()
-        loss.backward()
+        prediction = decoder(z)
+        prediction.target_loss = decoder.target_loss(target, z)
+        outer_loss(prediction, target, "hungarian")["loss"].backward()
 
-    works: dict[str, Work] = {"clevr_step_dspn": lambda: step(dspn), "clevr_step_mlp": lambda: step(mlp)}
+    workloads: dict[str, Workload] = {"clevr_step_dspn": lambda: step(dspn), "clevr_step_mlp": lambda: step(mlp)}
     ratios = {"clevr_overhead": ("clevr_step_dspn", "clevr_step_mlp")}
-    return Case(works, ratios, check=lambda: 0.0, repeats=3)
+    return Case(workloads, ratios, check=lambda: 0.0, rounds=3)
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -232,19 +243,20 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def copy_decoder(ours: DSPN, plain: baseline.PlainDSPN, back: bool = False) -> None:
-    """Give the plain decoder our weights, or ours the plain one's."""
-    baseline.copy_encoder(ours.encoder, plain.encoder, back)  # pyright: ignore[reportArgumentType]
+def copy_decoder(ours: DSPN, plain: baseline.PlainDSPN, reverse: bool = False) -> None:
+    """Copy our decoder's weights to the plain one, or with `reverse` the plain one's to ours."""
+    baseline.copy_encoder(ours.encoder, plain.encoder, reverse)  # pyright: ignore[reportArgumentType]
     values: Any = ours.initial.values
     with torch.no_grad():
-        for mine, theirs in ((values[:, :-1], plain.start.T), (values[:, -1], plain.start_mask)):
-            mine.copy_(theirs) if back else theirs.copy_(mine)
+        for a, b in ((values[:, :-1], plain.start.T), (values[:, -1], plain.start_mask)):
+            a.copy_(b) if reverse else b.copy_(a)
 
 
 def stacked(sets: list[Tensor], masks: list[Tensor]) -> Tensor:
+    """The trajectory of the plain decoder as one tensor, masks as the last feature."""
     return torch.cat([torch.stack(sets), torch.stack(masks)[:, :, None]], dim=2)  # (T+1, B, C, N)
 
 
 @torch.no_grad()
-def _quiet(decoder: nn.Module, z: Tensor) -> object:
+def _without_gradients(decoder: nn.Module, z: Tensor) -> object:
     return decoder(z)

@@ -1,6 +1,6 @@
-"""How fast data arrives: `python -m benchmarks.data` prints images rendered, images read and batches made a second.
+"""How fast data is made and read: `python -m benchmarks.data` prints images and batches per second.
 
-MNIST and CLEVR are read from $SETPREDICT_DATA where they are there; what is generated needs nothing.
+MNIST is read from $SETPREDICT_DATA if it is there; generated data needs nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Row = tuple[str, float, str]
 
 
 def per_second(work: Callable[[], int], seconds: float = 2.0) -> float:
-    """How many things a second `work` does (it returns how many it did): the best of the calls that fit."""
-    work()  # compiled, warm
+    """Items per second of a function that returns the number of items it processed: the best call of those that fit."""
+    work()  # compiles and warms up
     best, end = 0.0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         begin = time.perf_counter()
@@ -32,8 +32,8 @@ def per_second(work: Callable[[], int], seconds: float = 2.0) -> float:
 def rendered(seconds: float) -> list[Row]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from setpredict.data.render.tracer import render
     from setpredict.data.render.sampler import sample_scene
+    from setpredict.data.render.tracer import render
 
     views = [sample_scene(0, "benchmark", i).view for i in range(32)]
     cores = os.cpu_count() or 1
@@ -42,15 +42,16 @@ def rendered(seconds: float) -> list[Row]:
     with ThreadPoolExecutor(cores) as pool:
         every = per_second(lambda: len(list(pool.map(lambda v: render(v, 128), views))), seconds)
     return [
-        ("rendered at 128×128, 2×2 samples a pixel, one core", one, "images/s"),
+        ("rendered at 128×128, 2×2 samples per pixel, one core", one, "images/s"),
         (f"rendered, {cores} cores", every, "images/s"),
         ("scenes sampled by CLEVR's rules, one core", sampled, "scenes/s"),
     ]
 
 
 def generated(seconds: float) -> list[Row]:
+    from setpredict.config import SceneOptions
     from setpredict.data.sources.clevr import clevr
-    from setpredict.data.sources.scenes import SceneOptions, generate
+    from setpredict.data.sources.scenes import generate
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SETPREDICT_CACHE"] = str(Path(folder) / "cache")
@@ -65,12 +66,12 @@ def generated(seconds: float) -> list[Row]:
         read = per_second(lambda: len(task.train.batch(order, 0)), seconds)
     return [
         ("scenes generated to disk (sampled, rendered, PNG), all cores", written, "images/s"),
-        ("images put into the cache, all cores", cached, "images/s"),
+        ("images written to the cache, all cores", cached, "images/s"),
         ("cached images read, batches of 32, as floats", read, "images/s"),
     ]
 
 
-def sets_made(seconds: float) -> list[Row]:
+def sets_drawn(seconds: float) -> list[Row]:
     from setpredict.data.sources.multisets import multisets
 
     points = multisets().train
@@ -91,13 +92,16 @@ def sets_made(seconds: float) -> list[Row]:
         train = mnist().train
         loading = time.perf_counter() - begin
         made = per_second(lambda: int(len(train.batch(indices[:32], 0)) > 0), seconds)
-        rows += [("MNIST, batches of 32", made, "batches/s"), ("MNIST, all 70,000 sets loaded warm", loading, "s")]
+        rows += [
+            ("MNIST, batches of 32", made, "batches/s"),
+            ("MNIST, all 70,000 sets loaded from the cache", loading, "s"),
+        ]
     return rows
 
 
 def main(seconds: float = 2.0) -> list[Row]:
     """Measure and print everything."""
-    rows = sets_made(seconds) + rendered(seconds) + generated(seconds)
+    rows = sets_drawn(seconds) + rendered(seconds) + generated(seconds)
     table = Table("data", "speed", "unit", title=f"Data, {os.cpu_count()} cores")
     for name, value, unit in rows:
         table.add_row(name, f"{value:,.3g}" if value < 10 else f"{value:,.0f}", unit)

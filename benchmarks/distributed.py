@@ -1,4 +1,4 @@
-"""What a step costs on two processes: computation, and communication over gloo. `python -m benchmarks.distributed`."""
+"""The cost of a step on two processes, computation and communication by gloo: `python -m benchmarks.distributed`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 
 RESULTS = Path(__file__).parent / "results" / "distributed.json"
 REPEATS = 8
-CASES = {  # preset, method, changes that keep the benchmark short
+CASES = {  # preset, method, training options that keep the benchmark short
     "multisets, DSPN": ("multisets", "dspn", {}),
     "mnist, iDSPN": ("mnist", "idspn", {}),
     "scenes-state small, DSPN": ("scenes-state", "dspn", {"batch_size": 16}),
@@ -26,12 +26,12 @@ CASES = {  # preset, method, changes that keep the benchmark short
 
 
 def measure(case: str) -> dict[str, Any]:
-    """In each process: the time of a step with and without summing gradients over the processes, alternately."""
+    """The time of a step in this process, with and without summing gradients over the processes, in alternation."""
+    from setpredict.build import make_loss, make_task, model_config
     from setpredict.model import SetPredictor
-    from setpredict.presets import make_task, preset
+    from setpredict.presets import preset
     from setpredict.training.devices import make_fabric
     from setpredict.training.loop import TrainState, forward
-    from setpredict.training.set_loss import make_set_loss
 
     name, method, changes = CASES[case]
     experiment = preset(name, method, "small")
@@ -39,30 +39,30 @@ def measure(case: str) -> dict[str, Any]:
     fabric = make_fabric(experiment.train)
     fabric.launch()
     task = make_task(experiment.data)
-    state = TrainState.fresh(fabric, SetPredictor.from_config(experiment.model(task)), experiment.train)
+    state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(experiment, task)), experiment.train)
     loader = task.loader("train", experiment.train.batch_size, rank=fabric.global_rank, world_size=fabric.world_size)
-    batch, set_loss = next(iter(loader)), make_set_loss(experiment.loss, task)
+    batch, loss = next(iter(loader)), make_loss(experiment.loss, task)
     times: dict[bool, list[float]] = {True: [], False: []}
     for repeat in range(REPEATS + 1):
         for synced in (True, False):
             fabric.barrier()
             began = time.perf_counter()
             with fabric.no_backward_sync(state.module, enabled=not synced):
-                parts, _ = forward(fabric, state, batch, set_loss, experiment.loss, experiment.train, 0, 0.0)
+                parts, _ = forward(fabric, state, batch, loss, experiment.train, epoch=0, done=0.0)
                 fabric.backward(parts["loss"])
             state.optimizer.zero_grad()
             if repeat:  # the first is a warm-up
                 times[synced].append(time.perf_counter() - began)
     parameters = sum(p.numel() for p in state.model.parameters())
-    together, apart = min(times[True]), min(times[False])
+    step, computation = min(times[True]), min(times[False])
     return {
         "case": case,
         "processes": fabric.world_size,
         "batch_per_process": experiment.train.batch_size,
         "parameters": parameters,
-        "step_ms": round(1000 * together, 2),
-        "computation_ms": round(1000 * apart, 2),
-        "communication_share": round(max(0.0, 1 - apart / together), 3),
+        "step_ms": round(1000 * step, 2),
+        "computation_ms": round(1000 * computation, 2),
+        "communication_share": round(max(0.0, 1 - computation / step), 3),
     }
 
 

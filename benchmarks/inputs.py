@@ -1,4 +1,4 @@
-"""Data of the shapes of MNIST and CLEVR, drawn from a seed: speed does not depend on where the points lie."""
+"""Random data in the shapes of MNIST and CLEVR: speed does not depend on where the points are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def digits(count: int, seed: int = 0) -> Sets:
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.randint(32, 343, (count, 1), generator=generator)
     mask = torch.arange(342) < sizes
-    places = torch.rand(count, 784, generator=generator).argsort(dim=1)[:, :342]
-    elements = torch.stack([places // 28, places % 28], dim=-1) / 27
+    pixels = torch.rand(count, 784, generator=generator).argsort(dim=1)[:, :342]
+    elements = torch.stack([pixels // 28, pixels % 28], dim=-1) / 27
     return Sets(elements * mask[..., None], mask)
 
 
@@ -24,6 +24,6 @@ def scenes(count: int, seed: int = 0) -> Sets:
     mask = torch.arange(10) < torch.randint(3, 11, (count, 1), generator=generator)
     parts: list[Tensor] = [torch.rand(count, 10, 3, generator=generator) * 2 - 1]
     for classes in (2, 8, 3, 2):
-        kind = torch.randint(classes, (count, 10), generator=generator)
-        parts.append(torch.nn.functional.one_hot(kind, classes).float())
+        value = torch.randint(classes, (count, 10), generator=generator)
+        parts.append(torch.nn.functional.one_hot(value, classes).float())
     return Sets(torch.cat(parts, dim=-1) * mask[..., None], mask)

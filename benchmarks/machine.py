@@ -1,4 +1,4 @@
-"""What the figures were measured on, and how fast that machine multiplies matrices."""
+"""The machine that the results were measured on, and how fast it multiplies matrices."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from benchmarks.timing import seconds
 
 
 def describe() -> dict[str, str | int]:
+    """Processor, versions, time and load."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count() or 1,
@@ -32,7 +33,7 @@ def describe() -> dict[str, str | int]:
 
 
 def matmul_rate(repeats: int = 20) -> float:
-    """FLOP/s of torch's float32 matrix product, the best of a square one and one of the encoder's shape."""
+    """FLOP/s of torch's float32 matrix product, the better of a square one and one of the encoder's shape."""
     rates = []
     for rows, inner, columns in ((2048, 2048, 2048), (2736, 256, 256)):
         a, b, out = torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
@@ -42,16 +43,18 @@ def matmul_rate(repeats: int = 20) -> float:
 
 
 def training_flops(B: int, T: int, rows: int, sizes: list[int], encode: bool) -> float:
-    """FLOPs of the products in one training step with full backpropagation: rows × Σ of neighboring layer sizes.
+    """FLOPs of the matrix products in one unrolled training step: rows × the sum over pairs of adjacent layer sizes.
 
-    A step is two passes forward and four back (the tangent, the network, and the weights twice); the first one shares
-    forward and one way back over the batch. One pass for the last loss; three to encode the input, if it is a set.
+    An inner step is two forward passes and four backward (the tangent, the network, and the weights twice); the first
+    one shares the forward pass and one backward pass over the batch. One pass is for the last loss, and three encode
+    the input if it is a set.
     """
     one = 2 * rows * sum(a * b for a, b in itertools.pairwise(sizes))
     return one * (3 + 3 * B + 6 * B * (T - 1) + B + 3 * B * encode)
 
 
 def decoding_flops(B: int, T: int, rows: int, sizes: list[int]) -> float:
+    """FLOPs of the matrix products in decoding without gradients; the first step is shared over the batch."""
     one = 2 * rows * sum(a * b for a, b in itertools.pairwise(sizes))
     return one * (1 + B + 2 * B * (T - 1) + B)
 

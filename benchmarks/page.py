@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, written from a results file, so that page and file cannot differ."""
+"""The tables of docs/performance.md, written from the results files, so that page and files cannot differ."""
 
 from __future__ import annotations
 
@@ -7,75 +7,80 @@ from pathlib import Path
 from typing import Any
 
 BARS: dict[str, tuple[str, float | None]] = {
-    "mnist_train_full": ("MNIST training step, full backprop, Chamfer over all steps", 2.4),
-    "mnist_train_k1": ("the same baseline against `backprop_steps=1` with the loss on YT", 5.0),
+    "mnist_train_full": ("MNIST training step, unrolled, Chamfer over all steps", 2.4),
+    "mnist_train_k1": ("the same baseline against `LastSteps(1)` with the loss on YT", 5.0),
     "mnist_decode": ("MNIST: decode 32 sets, no gradients", 2.0),
     "clevr_decoder_train_full": ("relation decoder (N=10, D=18, 512/512), Hungarian over all steps", 1.9),
-    "clevr_decoder_train_k1": ("the same baseline against `backprop_steps=1` with the loss on YT", 3.5),
+    "clevr_decoder_train_k1": ("the same baseline against `LastSteps(1)` with the loss on YT", 3.5),
     "chamfer": ("Chamfer loss, 352 pairs of sets of 342, forward and backward", 15.0),
     "hungarian": ("Hungarian loss, 352 pairs of sets of 10, forward and backward", 4.0),
     "average_precision": ("15,000 images × 10 objects, six thresholds", 50.0),
     "mnist_train_full_memory": ("MNIST training step, peak memory above the idle process", 4.0),
-    "mnist_train_k1_memory": ("the same with `backprop_steps=1`", 8.0),
+    "mnist_train_k1_memory": ("the same with `LastSteps(1)`", 8.0),
     "clevr_overhead": ("a training step with ResNet34 at 128×128: DSPN ÷ MLP decoder (the paper: 1.75)", None),
 }
+"""Keys of the results: the workload, and the ratio that was set as the goal before measuring (None: no goal)."""
 
-RATES = {  # works whose FLOPs are counted, and the ratio that each is the faster side of
+RATES = {
     "mnist_full": "mnist_train_full",
     "mnist_decode": "mnist_decode",
     "clevr_full": "clevr_decoder_train_full",
 }
+"""Workloads whose FLOPs are counted, and the key of the ratio of which each is the faster side."""
+
+LABELS = {"T, backprop_steps=1": "T, `LastSteps(1)`"}
+"""Curves of the scaling results that are shown under another name than their key, which is as in older files."""
 
 
 def speed_table(results: dict[str, Any]) -> str:
-    lines = ["| key | work | plain | ours | ratio | bar |", "| --- | --- | --- | --- | --- | --- |"]
-    for key, (work, bar) in BARS.items():
+    lines = ["| key | workload | plain | ours | ratio | bar |", "| --- | --- | --- | --- | --- | --- |"]
+    for key, (workload, bar) in BARS.items():
         if key not in results:
             continue
-        slow, quick = results["details"][key]
+        slow, fast = results["details"][key]
         unit = _bytes if key.endswith("memory") else _seconds
         goal = "report" if bar is None else f"{bar:g} ×"
-        lines.append(f"| `{key}` | {work} | {unit(slow)} | {unit(quick)} | **{results[key]:.2f} ×** | {goal} |")
+        lines.append(f"| `{key}` | {workload} | {unit(slow)} | {unit(fast)} | **{results[key]:.2f} ×** | {goal} |")
     return "\n".join(lines)
 
 
 def machine_line(results: dict[str, Any]) -> str:
     m = results["machine"]
     shares = [
-        f"{work} {results[f'{work}_matmul_fraction']:.0%} (all of it would make the ratio "
-        f"{results[key] / results[f'{work}_matmul_fraction']:.1f})"
-        for work, key in RATES.items()
-        if f"{work}_matmul_fraction" in results
+        f"{name} {results[f'{name}_matmul_fraction']:.0%} (100% would make the ratio "
+        f"{results[key] / results[f'{name}_matmul_fraction']:.1f})"
+        for name, key in RATES.items()
+        if f"{name}_matmul_fraction" in results
     ]
+    rates = f" Of this rate, our steps reach: {', '.join(shares)}." if shares else ""
     return (
         f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}, {m['clock']} time), torch {m['torch']}, "
         f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches "
-        f"{results['matmul_gflops']:.0f} GFLOP/s; our steps reach of that: {', '.join(shares)}."
+        f"{results['matmul_gflops']:.0f} GFLOP/s.{rates}"
     )
 
 
 def scaling_table(scaling: dict[str, Any]) -> str:
-    lines = ["| against | from | to | time grows as | memory grows as |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| variable | from | to | time grows as | memory grows as |", "| --- | --- | --- | --- | --- |"]
     for name, curve in scaling["curves"].items():
-        x = curve["values"]
-        lines.append(
-            f"| {name} | {x[0]} | {x[-1]} | x^{curve['time_exponent']:.2f} | x^{curve['memory_exponent']:.2f} |"
-        )
+        cells = [LABELS.get(name, name), curve["values"][0], curve["values"][-1]]
+        cells += [f"x^{curve[exponent]:.2f}" for exponent in ("time_exponent", "memory_exponent")]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
 def fill(page: Path, name: str, text: str) -> None:
-    """Replace what stands between the page's markers of that name."""
+    """Replace the text between the page's markers of that name."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     old = page.read_text(encoding="utf-8")
     if begin not in old or end not in old:
-        raise ValueError(f"{page} has no markers {begin} … {end}")
+        raise ValueError(f"{page} has no markers {begin} and {end}")
     head, tail = old.split(begin)[0], old.split(end)[1]
     page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
 
 
 def update(page: Path, results: Path, scaling: Path) -> None:
-    """Write every table of the page from the files that the commands wrote."""
+    """Write every table of the page from the files with results."""
     if results.is_file():
         found = json.loads(results.read_text())
         fill(page, "speed", f"{speed_table(found)}\n\n{machine_line(found)}")

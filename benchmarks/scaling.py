@@ -1,7 +1,7 @@
 """How time and memory grow: `python -m benchmarks.scaling` measures, fits exponents and plots.
 
-Each point is a training step of DSPN on sets (the MLP encoder, full backpropagation, Chamfer over all steps) in a
-process of its own. One of N, T, B and D changes at a time; T also with `recompute` and with `backprop_steps=1`.
+Each point is a training step of DSPN on sets (the MLP encoder, unrolled, Chamfer over all steps) in a process of its
+own. One of N, T, B and D changes at a time; T also with `recompute` and with `LastSteps(1)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.memory import CLEAR, kilobytes
-from benchmarks.page import update
+from benchmarks.page import LABELS, update
 
 ROOT = Path(__file__).parents[1]
 START = {"N": 256, "T": 10, "B": 16, "D": 2}
@@ -26,28 +26,31 @@ CURVES: dict[str, tuple[str, list[int], dict[str, Any]]] = {
     "N": ("N", [128, 256, 512, 1024], {}),
     "T": ("T", [5, 10, 20, 40], {}),
     "T, recompute": ("T", [5, 10, 20, 40, 100], {"recompute": True}),
-    "T, backprop_steps=1": ("T", [5, 10, 20, 40, 100], {"backprop_steps": 1, "initial": "fixed"}),
+    "T, backprop_steps=1": ("T", [5, 10, 20, 40, 100], {"gradient": "last:1", "initial": "fixed"}),
     "B": ("B", [4, 8, 16, 32, 64], {}),
     "D": ("D", [2, 8, 32, 128], {}),
 }
 
 
-def point(N: int, T: int, B: int, D: int, **options: Any) -> tuple[float, int]:
-    """Seconds and bytes of one training step, after one of a single sample that compiles and warms up."""
+def point(N: int, T: int, B: int, D: int, gradient: str = "unrolled", **options: Any) -> tuple[float, int]:
+    """Seconds and bytes of one training step, after a step of a single sample that compiles and warms up."""
     import torch
 
     from benchmarks.timing import seconds
+    from setpredict.config import GradientDescent
+    from setpredict.config.inner import parse_gradient
     from setpredict.decoders import DSPN
     from setpredict.encoders import DeepSetEncoder
     from setpredict.losses import outer_loss
     from setpredict.sets import Sets
 
     torch.manual_seed(0)
-    decoder = DSPN(DeepSetEncoder(D, 64, N), N, D, steps=T, **options)
+    solver, encoder = GradientDescent(steps=T), DeepSetEncoder(D, 64, N)
+    decoder = DSPN(encoder, solver=solver, gradient=parse_gradient(gradient), **options)
 
     def step(batch: int) -> None:
         target = Sets(torch.rand(batch, N, D), torch.ones(batch, N, dtype=torch.bool))
-        prediction = decoder(decoder.encoder(target.elements, target.mask))
+        prediction = decoder(encoder(target.elements, target.mask))
         outer_loss(prediction, target, "chamfer")["loss"].backward()
 
     step(1)
@@ -60,11 +63,12 @@ def point(N: int, T: int, B: int, D: int, **options: Any) -> tuple[float, int]:
 
 
 def exponent(values: list[int], measured: list[float]) -> float:
-    """p of the power law c·x^p through the points, by least squares on logarithms."""
+    """The exponent p of the power law c·x^p, fitted to the points by least squares on logarithms."""
     return float(np.polyfit(np.log(values), np.log(measured), 1)[0])
 
 
 def measure(name: str) -> dict[str, Any]:
+    """One curve: its points and the exponents fitted to them."""
     letter, values, options = CURVES[name]
     times, sizes = [], []
     for value in values:
@@ -80,6 +84,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def plot(curves: dict[str, Any], path: Path) -> None:
+    """Draw all curves, time on the left and memory on the right."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -89,10 +94,10 @@ def plot(curves: dict[str, Any], path: Path) -> None:
     for axis, field, label, unit in ((axes[0], "seconds", "time", 1), (axes[1], "bytes", "memory", 2**20)):
         for name, curve in curves.items():
             relative = np.array(curve["values"]) / curve["values"][0]
-            power = curve[f"{label}_exponent"]
-            axis.loglog(relative, np.array(curve[field]) / unit, marker="o", label=f"{name}: $x^{{{power:.2f}}}$")
-        axis.set_xlabel("times the first value")
-        axis.set_ylabel({"time": "seconds a step", "memory": "peak memory (MB)"}[label])
+            legend = f"{LABELS.get(name, name)}: $x^{{{curve[f'{label}_exponent']:.2f}}}$"
+            axis.loglog(relative, np.array(curve[field]) / unit, marker="o", label=legend)
+        axis.set_xlabel("multiple of the first value")
+        axis.set_ylabel({"time": "seconds per step", "memory": "peak memory (MB)"}[label])
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     figure.savefig(path, metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Seconds, measured alternately: what disturbs one side of a comparison disturbs the other as well."""
+"""Times measured in alternation: what disturbs one side of a comparison disturbs the other as well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ clock = "wall"
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """By the wall clock, or by the CPU time of the process, which other processes disturb less."""
+    """The time of a call: wall-clock time, or CPU time of the process, which other processes disturb less."""
     gc.collect()
     now = CLOCKS[clock]
     start = now()
@@ -19,16 +19,12 @@ def seconds(work: Callable[[], object]) -> float:
     return now() - start
 
 
-def alternately(
-    works: dict[str, Callable[[], object]], repeats: int, tell: Callable[[], object] = lambda: None
-) -> dict[str, float]:
-    """The least time of each of `works` in `repeats` rounds, after one that is not counted."""
-    for work in works.values():
+def alternately(workloads: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least time of each workload in that many rounds, after a round that warms up."""
+    for work in workloads.values():
         work()
-        tell()
-    best = dict.fromkeys(works, float("inf"))
-    for _ in range(repeats):
-        for name, work in works.items():
+    best = dict.fromkeys(workloads, float("inf"))
+    for _ in range(rounds):
+        for name, work in workloads.items():
             best[name] = min(best[name], seconds(work))
-            tell()
     return best

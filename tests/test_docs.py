@@ -1,27 +1,36 @@
-"""The pages: figures are those in the files that commands wrote, examples run, and commands know their options."""
+"""The pages: tables are up to date, numbers in the text are those of files, examples run, and commands are valid."""
 
+import dataclasses
 import doctest
-import inspect
 import json
 import re
 import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
 from PIL import Image
 
 import setpredict
-from setpredict import EncoderConfig, ModelConfig, SetPredictor, Sets, cli
+from setpredict import DecoderConfig, EncoderConfig, ModelConfig, SetPredictor, Sets
+from setpredict.cli import main as cli
 from setpredict.data.sources.folder import folder
 from setpredict.presets import METHODS, PRESETS, preset
+from setpredict.report import doc_tables
+from setpredict.report.results import differences
 from setpredict.studies import configure, studies
 from setpredict.web.limits import LARGEST_NUMBER, Limits
 from setpredict.web.schema import DecodeRequest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SMALL = ["--max-steps", "2", "--data.train", "64", "--data.test", "8", "--latent", "8", "--encoder.hidden", "8"]
 
 
 def text(page: str) -> str:
@@ -29,7 +38,7 @@ def text(page: str) -> str:
 
 
 def flowing(page: str) -> str:
-    """Its text whatever the line breaks."""
+    """Its text without line breaks."""
     return " ".join(text(page).split())
 
 
@@ -37,98 +46,34 @@ def results(name: str):
     return json.loads((ROOT / "results" / name).read_text(encoding="utf-8"))
 
 
-def demo_table(name: str) -> str:
-    """The table of a demo, from the file that `setpredict demo` wrote."""
-    rows = ["| decoder | after T steps | after 2T steps | parameters | steps trained |", "| --- |" + " ---: |" * 4]
-    for model in results(name)["models"]:
-        once, twice = model["error_x1000"].values()
-        later = "–" if once == twice else f"{twice:.3f}"
-        numbers = [f"{once:.3f}", later, f"{model['parameters']:,}", f"{model['steps_trained']:,}"]
-        rows.append(f"| {model['name']} | " + " | ".join(numbers) + " |")
-    return "\n".join(rows) + "\n"
+def test_generated_tables_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    monkeypatch.chdir(ROOT)
+    code = doc_tables.main(["--check"])
+    assert code == 0, "".join(capsys.readouterr())
 
 
-def sweep_table() -> str:
-    """How hard the hardest spot is, for every polygon of the picture."""
-    heads = [
-        "corners",
-        "decoder",
-        "median error ×1000",
-        "largest error ×1000",
-        "part of the period above 10 × the median",
-    ]
-    rows = ["| " + " | ".join([*heads, "largest jump"]) + " |", "| ---: | --- |" + " ---: |" * 4]
-    models = results("polygons.json")["models"]
-    for corners in models[0]["sweep"]:
-        for model in models:
-            s = model["sweep"][corners]
-            errors = [f"{1000 * s['median_error']:.4f}", f"{1000 * s['largest_error']:.2f}"]
-            numbers = [*errors, f"{100 * s['hard_fraction']:.1f} %", f"{s['largest_jump']:.0f}"]
-            rows.append(f"| {corners} | {model['name']} | " + " | ".join(numbers) + " |")
-    return "\n".join(rows) + "\n"
+@pytest.mark.parametrize("name", doc_tables.TABLES)
+def test_every_generated_table_is_on_a_page(name: str):
+    assert [page.name for page in PAGES if f"<!-- begin: {name} -->" in page.read_text(encoding="utf-8")]
 
 
-def choice_table() -> str:
-    """Every method on every task that it was measured on, the best in bold."""
-    rows = ["| task | set loss | MLP | DSPN | iDSPN |", "| --- | --- |" + " ---: |" * 3]
-    for name, task in (
-        ("demo.json", "8 random points through 64 numbers and back"),
-        ("polygons.json", "polygons from their angle"),
-    ):
-        content = results(name)
-        errors = [next(iter(model["error_x1000"].values())) for model in content["models"]]
-        rows.append(f"| {task} | Hungarian | {_best_in_bold(errors, [content['seconds_each']] * 3, 's')} |")
-    errors, minutes = [], []
-    for row in ("MLP", "DSPN (then from an MLP's guess)", "iDSPN"):
-        runs = [r for r in results("mnist-small.json")["runs"] if r["row"] == row]
-        trained = [e for r in runs for e in r["evaluations"] if e["steps"] in (None, r["config"]["decoder"]["steps"])]
-        found = [1000 * e["metrics"]["chamfer"] for e in trained]
-        errors.append(sum(found) / len(found) if found else None)
-        minutes.append(max((r["minutes"] for r in runs), default=0))
-    rows.append(f"| MNIST digits through 64 numbers and back | Chamfer | {_best_in_bold(errors, minutes, 'min')} |")
-    return "\n".join(rows) + "\n"
-
-
-def _best_in_bold(errors: list, times: list, unit: str) -> str:
-    least = min(e for e in errors if e is not None)
-    shown = [f"**{e:.3f}**" if e == least else "–" if e is None else f"{e:.3f}" for e in errors]
-    return " | ".join(f"{e} ({t:.0f} {unit})" if e != "–" else e for e, t in zip(shown, times))
-
-
-def distributed_table() -> str:
-    content = json.loads((ROOT / "benchmarks" / "results" / "distributed.json").read_text())
-    rows = ["| model | processes | parameters | step | of it communication |", "| --- |" + " ---: |" * 4]
-    for r in content["rows"]:
-        share = f"{100 * r['communication_share']:.0f} %" if r["processes"] > 1 else "–"
-        numbers = [str(r["processes"]), f"{r['parameters']:,}", f"{r['step_ms']:.0f} ms", share]
-        rows.append(f"| {r['case']} | " + " | ".join(numbers) + " |")
-    return "\n".join(rows) + "\n"
-
-
-@pytest.mark.parametrize(
-    ("page", "table"),
-    [
-        ("README.md", lambda: demo_table("demo.json")),
-        ("docs/method.md", choice_table),
-        ("docs/polygons.md", sweep_table),
-        ("docs/scale.md", distributed_table),
-    ],
-)
-def test_the_tables_are_those_of_the_files(page, table):
-    assert table() in text(page), f"{page} should hold:\n{table()}"
+def test_results_are_those_of_the_files():
+    assert differences(ROOT / "results", ROOT / "RESULTS.md", ROOT / "docs" / "images") == ""
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/method.md"])
-def test_the_factor_between_list_and_set_is_the_measured_one(page):
+def test_the_factor_between_list_and_set_is_the_measured_one(page: str):
     mlp, _, idspn = (next(iter(m["error_x1000"].values())) for m in results("demo.json")["models"])
-    assert f"errs {mlp / idspn:.0f} times as much as iDSPN" in flowing(page)
+    assert f"error of the MLP decoder is {mlp / idspn:.0f} times that of iDSPN" in flowing(page)
 
 
-def test_a_whole_table_costs_what_the_readme_says():
+def test_a_complete_table_costs_what_the_readme_says():
     study = studies()["mnist"]
     minutes = [configure(study, row, "small", 0).train.max_minutes for row in study.rows]
     assert (len(minutes), set(minutes)) == (7, {50.0})
-    assert f"takes {7 * 6 * 50 / 60:g} hours: seven rows with six seeds each, 50 minutes" in flowing("README.md")
+    assert f"takes {7 * 6 * 50 / 60:g} hours: seven rows with six seeds each, 50 minutes per run" in flowing(
+        "README.md"
+    )
 
 
 def test_training_ends_when_the_readme_says():
@@ -144,25 +89,31 @@ def test_training_ends_when_the_readme_says():
     assert said in flowing("README.md")
 
 
-def test_every_link_between_pages_leads_somewhere():
-    for page in [*PAGES, ROOT / "RESULTS.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def test_every_page_is_on_the_reading_list():
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "RESULTS.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_every_link_between_pages_has_a_target(page: Path):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text(encoding="utf-8")):
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
+
+
+def test_every_page_is_listed_in_the_readme():
     for page in (ROOT / "docs").glob("*.md"):
-        assert f"](docs/{page.name})" in text("README.md").partition("## Where to read on")[2]
+        assert f"](docs/{page.name})" in text("README.md").partition("## Documentation")[2]
 
 
-def test_results_are_those_of_the_files():
-    from setpredict.report.results import differences
-
-    assert differences(ROOT / "results", ROOT / "RESULTS.md", ROOT / "docs" / "images") == ""
+def test_the_changelog_starts_with_this_version():
+    assert re.findall(r"^## \[(.*?)\] - \d{4}-\d\d-\d\d$", text("CHANGELOG.md"), re.M)[0] == setpredict.__version__
 
 
 def commands() -> list[str]:
-    """Every `setpredict …` of the pages that has arguments: in lines of code, and in the text."""
+    """Every `setpredict …` of the pages that has arguments: in code blocks, and in the text."""
     found = []
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
@@ -170,18 +121,19 @@ def commands() -> list[str]:
         lines = re.findall(r"^(?:    )?(?:torchrun .*-m )?(setpredict .*)$", blocks + "\n" + content, re.M)
         rest = re.sub(r"```.*?```", "", content, flags=re.S)
         found += [line.partition("#")[0].strip() for line in lines] + re.findall(r"`(setpredict [^`]*)`", rest)
-    return sorted({c for c in found if len(c.split()) > 2 and "…" not in c and "--resume" not in c})
+    whole = {c for c in found if "…" not in c and "--resume" not in c}
+    return sorted(c for c in whole if len(c.replace("data check", "data-check").split()) > 2)
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_have_the_options_that_they_are_given(command: str, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_commands_are_valid(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
     called = []
 
-    def only_read(function):
+    def only_parsed(function):
         return wraps(function)(lambda *args, **kwargs: called.append(args or kwargs))
 
-    monkeypatch.setattr(cli, "COMMANDS", {name: only_read(f) for name, f in cli.COMMANDS.items()})
-    monkeypatch.setattr(cli, "_train", lambda *args: called.append(args))
+    monkeypatch.setattr(cli, "COMMANDS", {name: only_parsed(f) for name, f in cli.COMMANDS.items()})
+    monkeypatch.setattr("setpredict.cli.train._train", lambda *args: called.append(args))
     words = [word.partition("|")[0] for word in shlex.split(command.replace("\\|", "|").replace("PRESET", "multisets"))]
     assert cli.run(words[1:]) == 0, capsys.readouterr().err
     assert called
@@ -203,7 +155,7 @@ def test_presets_and_methods_are_all_named():
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with caches of its own and the modules in it in reach."""
+    """A working directory with its own caches, whose modules can be imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -222,15 +174,28 @@ def test_examples_of_the_method_run(workplace: Path):
 
 
 def test_examples_of_the_python_api_run(workplace: Path):
-    assert "`setpredict train multisets` leaves `runs/multisets-dspn-0` behind" in text("docs/python.md")
-    small = ["--max-steps", "2", "--data.train", "64", "--data.test", "8", "--latent", "8", "--encoder.hidden", "8"]
-    assert cli.run(["train", "multisets", *small, "--decoder.steps", "2"]) == 0
+    assert "`setpredict train multisets` writes the run `runs/multisets-dspn-0`" in text("docs/python.md")
+    assert cli.run(["train", "multisets", *SMALL, "--decoder.steps", "2"]) == 0
     run_examples("docs/python.md")
 
 
+def test_named_methods_and_attributes_exist():
+    named = re.findall(r"^\| `(\w+)\.(\w+)` \|", text("docs/python.md"), re.M)
+    assert len(named) > 10
+    for owner, name in named:
+        kind = getattr(setpredict, owner)
+        fields = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        assert hasattr(kind, name) or name in fields, f"{owner}.{name}"
+
+
+def module_of_the_page(name: str, workplace: Path) -> None:
+    """Write the module of docs/method.md that starts with its file name to the working directory."""
+    (code,) = re.findall(rf"```python\n(# {name}\.py\n.*?)```", text("docs/method.md"), re.S)
+    (workplace / f"{name}.py").write_text(code, encoding="utf-8")
+
+
 def test_the_set_encoder_of_the_page_works(workplace: Path):
-    (code,) = re.findall(r"```python\n(# my_encoder\.py\n.*?)```", text("docs/method.md"), re.S)
-    (workplace / "my_encoder.py").write_text(code, encoding="utf-8")
+    module_of_the_page("my_encoder", workplace)
     config = ModelConfig(8, 2, encoder=EncoderConfig("my_encoder:MeanEncoder"))
     model = SetPredictor.from_config(config)
     target = Sets.from_list(torch.rand(4, 8, 2))
@@ -238,6 +203,32 @@ def test_the_set_encoder_of_the_page_works(workplace: Path):
     assert all(p.grad is not None for p in model.parameters())
     model.save_pretrained("saved")
     SetPredictor.from_pretrained("saved", allow_own_code=True)
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_the_decoder_of_the_page_works(variable: bool, workplace: Path):
+    module_of_the_page("my_decoder", workplace)
+    config = ModelConfig(8, 2, variable, decoder=DecoderConfig("my_decoder:RefiningDecoder"))
+    model = SetPredictor.from_config(config)
+    assert isinstance(model.decoder, setpredict.Decoder)
+    target = Sets.from_list(torch.rand(4, 8, 2))
+    prediction = model(target, target)
+    assert (prediction.steps, model(target, steps=7).steps) == (3, 7)
+    assert bool((prediction.mask == 1).all()) is not variable
+    (prediction.elements.sum() + prediction.mask.sum()).backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_the_decoder_of_the_page_trains_and_is_reported_on(workplace: Path, capsys: pytest.CaptureFixture):
+    module_of_the_page("my_decoder", workplace)
+    command = "setpredict train multisets --decoder.kind my_decoder:RefiningDecoder"
+    assert command in commands()
+    assert cli.run([*command.split()[1:], *SMALL]) == 0
+    assert cli.run(["evaluate", "runs/multisets-dspn-0", "--steps", "3", "6"]) == 0
+    assert cli.run(["plot", "runs/multisets-dspn-0", "--samples", "0"]) == 0
+    run = setpredict.load("runs/multisets-dspn-0")
+    assert (run.method, run.steps) == ("RefiningDecoder", 3)
+    assert "RefiningDecoder" in (workplace / "runs" / "multisets-dspn-0" / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_data_of_the_page_are_read(workplace: Path):
@@ -256,32 +247,60 @@ def test_the_data_of_the_page_are_read(workplace: Path):
     assert folder(workplace, size=64).categories == {"animal": ("cat", "dog")}
 
 
-def signature(name: str) -> str:
-    """A public name with its parameters and defaults."""
+def walk(command: str) -> list[str]:
+    """The modules in a list of CONTRIBUTING.md, in order."""
+    part = text("CONTRIBUTING.md").partition(f"### A walk through `{command}`")[2].partition("\n#")[0]
+    return re.findall(r"^\d+\. `(.*?\.py)`", part, re.M)
+
+
+@contextmanager
+def modules_in_order() -> Iterator[list[str]]:
+    """The modules of the package whose functions are called, in the order of their first call."""
+    source, found = ROOT / "src" / "setpredict", []
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event != "call" or code.co_name in ("<module>", "__create_fn__", "__getattr__") or not code.co_flags & 2:
+            return
+        name = str(frame.f_globals.get("__file__", ""))
+        if name.startswith(str(source)) and (name := str(Path(name).relative_to(source))) not in found:
+            found.append(name)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
     try:
-        parameters = inspect.signature(getattr(setpredict, name)).parameters.values()
-    except ValueError:  # an exception
-        return name
-    words = []
-    for p in parameters:
-        if p.kind is p.KEYWORD_ONLY and "*" not in words:
-            words.append("*")
-        default = "…" if repr(p.default) == "<factory>" else repr(p.default).replace("'", '"')
-        words.append(p.name if p.default is p.empty else f"{p.name}={default}")
-    return f"{name}({', '.join(words)})"
+        yield found
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
-@pytest.mark.parametrize("name", setpredict.__all__)
-def test_every_public_name_is_described(name: str):
-    assert f"| `{signature(name)}` | " in text("docs/python.md")
+def test_prediction_visits_the_modules_of_the_walk(workplace: Path):
+    Image.new("RGB", (128, 96)).save("image.png")
+    with modules_in_order() as found:
+        assert cli.run(["predict", "scenes-box", "image.png"]) == 0
+    listed = walk("setpredict predict MODEL IMAGE")
+    assert len(listed) > 15
+    assert [module for module in found if module in listed] == listed
 
 
-def test_the_bounds_of_the_api_are_all_told():
+def test_training_visits_the_modules_of_the_walk(workplace: Path):
+    """On points instead of digits, which need no files: all but the modules that only MNIST uses."""
+    chamfer = ["--loss.set", "chamfer", "--loss.masks", "feature", "--decoder.steps", "2"]
+    with modules_in_order() as found:
+        assert cli.run(["train", "multisets", *SMALL, *chamfer]) == 0
+    listed = walk("setpredict train mnist")
+    assert len(set(listed)) == len(listed) > 25
+    only_mnist = ["data/sources/mnist.py", "data/io/cache.py", "data/splits.py"]
+    assert all((ROOT / "src" / "setpredict" / module).is_file() for module in listed)
+    expected = [module for module in listed if module not in only_mnist]
+    assert [module for module in found if module in expected] == expected
+
+
+def test_the_limits_of_the_http_api_are_all_documented():
     schema = json.dumps(DecodeRequest.model_json_schema())
     bounds = {int(n) for n in re.findall(r'"(?:maxItems|maxLength|maximum)": (\d+)', schema)} - {int(LARGEST_NUMBER)}
-    limits = Limits()
-    bounds |= {limits.body_bytes, limits.image_pixels, limits.connections, limits.waiting, limits.together}
-    bounds |= {int(limits.seconds), int(limits.body_seconds), int(limits.head_seconds)}
+    bounds |= {int(getattr(Limits(), field.name)) for field in dataclasses.fields(Limits)}
     assert len(bounds) > 8
     for bound in bounds:
         assert re.search(rf"(?<![\d,]){bound:,}(?![\d,])", text("docs/api.md")), f"{bound:,}"

@@ -1,4 +1,4 @@
-"""The comparisons of `python -m benchmarks`: both sides agree, every figure has its place. No times are asserted."""
+"""The cases of `python -m benchmarks`: both sides agree, and the page shows the results files. No time is asserted."""
 
 import json
 import re
@@ -7,28 +7,37 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import cases, page
+from benchmarks import cases, page, scaling
+from benchmarks.__main__ import MEMORY
 from benchmarks.baseline import PlainFSPool
 from benchmarks.machine import decoding_flops, training_flops
-from benchmarks.scaling import exponent
+from benchmarks.timing import alternately
 from setpredict.encoders import FSPool
 
 ROOT = Path(__file__).parents[2]
+SMALL = {name: {"images": 40} if name == "average_precision" else {"batch": 2} for name in cases.CASES}
 
 
-@pytest.mark.parametrize("name", ["chamfer", "hungarian", "mnist", "clevr_decoder"])
-def test_both_sides_agree(name):
-    case = getattr(cases, name)(batch=2)
+@pytest.mark.parametrize("name", cases.CASES)
+def test_both_sides_agree_and_every_workload_runs(name):
+    case = getattr(cases, name)(**SMALL[name])
     assert case.check() <= case.tolerance
-    for slow, quick in case.ratios.values():
-        assert {slow, quick} <= set(case.works)
+    times = alternately(case.workloads, rounds=1)
+    assert {workload for pair in case.ratios.values() for workload in pair} == set(times)
+    assert set(case.flops) <= set(page.RATES), "a rate that the page does not show"
+    assert all(time < float("inf") for time in times.values())
 
 
-def test_average_precision_agrees():
+def test_every_bar_is_measured():
+    ratios = [key for name in cases.CASES for key in getattr(cases, name)(**SMALL[name]).ratios]
+    assert sorted([*ratios, *MEMORY]) == sorted(page.BARS)
+
+
+def test_average_precision_agrees_to_rounding():
     assert cases.average_precision(images=40).check() < 1e-9
 
 
-def test_the_check_sees_a_difference():
+def test_the_check_detects_a_difference():
     a, b = torch.ones(3), torch.tensor([1.0, 1.0, 1.1])
     assert cases.difference([a, a], [a, b]) == pytest.approx(0.1 / b.norm().item(), rel=1e-4)
 
@@ -39,7 +48,17 @@ def test_plain_fspool_is_fspool():
     plain.weight = ours.weight
     for n in (1, 2, 17):
         x = torch.randn(3, n, 4)
-        torch.testing.assert_close(plain(x.transpose(1, 2)), ours(x))
+        torch.testing.assert_close(plain(x.transpose(1, 2)), ours(x), msg=lambda m, n=n: f"{n} elements: {m}")
+
+
+def test_weights_are_copied_in_both_directions():
+    ours = cases.DSPN(cases.DeepSetEncoder(2, 8, 5, hidden=(256, 256)))
+    plain = cases.baseline.PlainDSPN(cases.baseline.PlainDeepSets(2, 8), 5, 2)
+    cases.copy_decoder(ours, plain)
+    again = cases.DSPN(cases.DeepSetEncoder(2, 8, 5))
+    cases.copy_decoder(again, plain, reverse=True)
+    for name, value in ours.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
 
 
 def test_flops_of_a_small_network_by_hand():
@@ -50,10 +69,18 @@ def test_flops_of_a_small_network_by_hand():
 
 
 def test_exponent_of_a_power_law():
-    assert exponent([1, 2, 4, 8], [3 * x**1.5 for x in (1, 2, 4, 8)]) == pytest.approx(1.5)
+    assert scaling.exponent([1, 2, 4, 8], [3 * x**1.5 for x in (1, 2, 4, 8)]) == pytest.approx(1.5)
 
 
-def test_tables_are_filled_between_their_markers(tmp_path):
+@pytest.mark.parametrize("name", scaling.CURVES)
+def test_every_scaling_curve_is_a_decoder_that_trains(name):
+    _, _, options = scaling.CURVES[name]
+    seconds, size = scaling.point(N=4, T=3, B=2, D=2, **options)
+    assert seconds > 0
+    assert size >= 0
+
+
+def test_tables_are_written_between_their_markers(tmp_path):
     target = tmp_path / "page.md"
     target.write_text("before\n<!-- speed: begin -->\nold\n<!-- speed: end -->\nafter\n")
     page.fill(target, "speed", "new")
@@ -74,4 +101,4 @@ def test_the_page_shows_the_results_file(marker, file):
     assert shown is not None
     speed = marker == "speed"
     expected = f"{page.speed_table(found)}\n\n{page.machine_line(found)}" if speed else page.scaling_table(found)
-    assert shown[1] == expected
+    assert shown[1].splitlines() == expected.splitlines()

@@ -1,13 +1,12 @@
-"""The protocol: the same batches every time, on any number of ranks and workers, from any batch on."""
+"""Tasks and loaders: the same batches every time, for any number of ranks and workers, starting at any batch."""
 
 import numpy as np
 import pytest
 import torch
 
-from setpredict.data import load
-from setpredict.core.rng import key, uniform
+from setpredict.core.errors import UserError
 from setpredict.data.sources.multisets import multisets
-from setpredict.data.task import Batch, SetTask
+from setpredict.data.task import Batch, Fields, SetTask
 
 
 def same(a: Batch, b: Batch) -> bool:
@@ -64,7 +63,7 @@ def test_workers_give_identical_batches(task: SetTask, workers: int):
         assert all(same(x, y) for x, y in zip(a, b))
 
 
-def test_breaking_off_a_loader_with_workers_ends_its_threads(task: SetTask):
+def test_leaving_a_loader_with_workers_ends_its_threads(task: SetTask):
     import threading
 
     before = threading.active_count()
@@ -95,7 +94,7 @@ def test_ranks_share_training_equally(task: SetTask, world_size: int):
 def test_less_data_than_a_batch(task: SetTask):
     assert [len(b) for b in task.loader("train", 1000)] == [103]
     assert [len(b) for b in task.loader("train", 1000, rank=1, world_size=2)] == [51]
-    with pytest.raises(ValueError, match="7 samples are too few for 8 ranks"):
+    with pytest.raises(UserError, match="7 samples are too few for 8 ranks"):
         multisets(train=7).loader("train", 4, rank=0, world_size=8)
 
 
@@ -130,29 +129,53 @@ def test_bad_loader_options(task: SetTask, options: dict, message: str):
         task.loader("train", **options)
 
 
-def test_unknown_split_and_data_set(task: SetTask):
-    with pytest.raises(ValueError, match="split must be one of train, val, test, got 'dev'"):
+def test_unknown_and_empty_splits(task: SetTask):
+    with pytest.raises(UserError, match="split must be one of train, val, test, got 'dev'"):
         task.loader("dev", 4)
-    with pytest.raises(ValueError, match="no data set is called 'mnits'"):
-        load("mnits")
-    with pytest.raises(ValueError, match="the split is empty"):
+    with pytest.raises(UserError, match="the split is empty"):
         multisets(val=0).loader("val", 4)
 
 
-def test_keyed_numbers_are_uniform_and_independent():
-    numbers = uniform(key(0, "x"), np.arange(20_000), 4)
-    assert np.abs(numbers.mean(0) - 0.5).max() < 0.01
-    assert np.abs(numbers.var(0) - 1 / 12).max() < 0.002
-    assert np.abs(np.corrcoef(numbers.T) - np.eye(4)).max() < 0.03
-    assert abs(np.corrcoef(numbers[:-1, 0], numbers[1:, 0])[0, 1]) < 0.03
-    counts = np.histogram(numbers[:, 1], bins=20, range=(0, 1))[0]
-    assert ((counts - 1000) ** 2 / 1000).sum() < 45  # chi-square with 19 degrees of freedom, p ≈ 0.0007
+def test_subsets(task: SetTask):
+    small = task.limited(train=4, val=0)
+    assert [len(small.split(name)) for name in ("train", "val", "test")] == [4, 0, 7]
+    assert same(small.train.batch(np.arange(4), 2), task.train.batch(np.arange(4), 2))
+    with pytest.raises(UserError, match="a subset of this split must have 0 to 7 samples, got 8"):
+        task.limited(test=8)
 
 
-def test_denormalize_and_describe(task: SetTask):
+@pytest.fixture
+def unit(task: SetTask) -> SetTask:
+    return SetTask("t", "vector", 1, 4, 7, True, "vectors", task.train, task.val, task.test,
+                   feature_names=("speed", "red", "green", "blue", "age", "old", "new"),
+                   groups={"color": (1, 4), "state": (5, 7)}, spoken=("state", "color"),
+                   categories={"color": ("red", "green", "blue"), "state": ("old", "new")},
+                   offset=(10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), scale=(2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0))  # fmt: skip
+
+
+def test_denormalize(task: SetTask, unit: SetTask):
     assert torch.equal(task.denormalize(torch.ones(2, 2)), torch.ones(2, 2))
-    unit = SetTask("t", "vector", 1, 4, 4, True, "vectors", task.train, task.val, task.test,
-                   groups={"color": (1, 4)}, categories={"color": ("red", "green", "blue")},
-                   offset=(10.0, 0.0, 0.0, 0.0), scale=(2.0, 1.0, 1.0, 1.0))  # fmt: skip
-    assert unit.denormalize(torch.tensor([[0.5, 0, 0, 1]])).tolist() == [[11.0, 0, 0, 1]]
-    assert unit.describe(torch.tensor([0.5, 0.1, 0.7, 0.2])) == "(11.00) green"
+    assert unit.denormalize(torch.tensor([[0.5, 0, 0, 1, 2, 0, 1]])).tolist() == [[11.0, 0, 0, 1, 8, 0, 1]]
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor])
+def test_an_element_as_fields_and_as_text(unit: SetTask, kind):
+    element = kind([0.5, 0.1, 0.7, 0.2, 0.25, -3.0, -4.0])
+    fields = unit.fields(element)
+    assert fields == Fields({"speed": 11.0, "age": 1.0}, {"state": "old", "color": "green"})
+    assert list(fields.categories) == ["state", "color"]  # the order in text
+    assert unit.describe(element) == "(11.00, 1.00) old green"
+
+
+def test_elements_without_categories_or_numbers(task: SetTask):
+    assert task.fields([0.25, 0.5]) == Fields({"x": 0.25, "y": 0.5}, {})
+    assert task.describe([0.25, 0.5]) == "(0.25, 0.50)"
+    only = SetTask("t", "vector", 1, 4, 2, True, "vectors", task.train, task.val, task.test,
+                   groups={"color": (0, 2)}, categories={"color": ("red", "green")})  # fmt: skip
+    assert only.fields([0.0, 1.0]) == Fields({}, {"color": "green"})
+    assert only.describe([0.0, 1.0]) == "() green"
+
+
+def test_names_of_numbers_must_differ(task: SetTask):
+    with pytest.raises(ValueError, match="numbers must have different feature names, got x, x"):
+        SetTask("t", "vector", 1, 4, 2, True, "vectors", task.train, task.val, task.test, feature_names=("x", "x"))

@@ -41,5 +41,5 @@ def test_wrong_sizes_are_named():
         ResNetEncoder(512, depth=50)
     with pytest.raises(ValueError, match="takes 64×64 images, got 128×64"):
         ResNetEncoder(8, 64, 18, 4)(torch.rand(1, 3, 128, 64))
-    with pytest.raises(ValueError, match="needs a latent that is a multiple of"):
+    with pytest.raises(ValueError, match="510 is not a multiple of 4"):
         ResNetEncoder(510, 128, 18, 4, tail="idspn")

@@ -18,8 +18,9 @@ from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.report.figures.by_step import losses_by_step
-from setpredict.report.figures.drawing import draw_points, draw_set, some_steps
-from setpredict.report.figures.palette import RIGHT, WRONG
+from setpredict.report.figures.contact_sheet import DPI, category_colors, contact_sheet
+from setpredict.report.figures.drawing import draw_boxes, draw_points, draw_set, some_steps
+from setpredict.report.figures.palette import LINE_COLORS, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
 from setpredict.report.figures.progression import progression, save
 from setpredict.report.figures.sweep import sweep
@@ -121,13 +122,13 @@ def test_wrong_attributes_are_red_and_bold():
     batch = batch_of(task, 1)
     elements = batch.target.elements.clone()
     first, end = task.groups["shape"]
-    said = int(elements[0, 0, first:end].argmax())
+    category = int(elements[0, 0, first:end].argmax())
     elements[0, 0, first:end] = 0
-    elements[0, 0, first + (said + 1) % 3] = 1
+    elements[0, 0, first + (category + 1) % 3] = 1
     drawn = axes()
     draw_set(drawn, task, batch, 0, Sets(elements, batch.target.mask.float()))
     wrong = [t for t in drawn.texts if t.get_color() == WRONG]
-    assert [t.get_text() for t in wrong] == [task.categories["shape"][(said + 1) % 3]]
+    assert [t.get_text() for t in wrong] == [task.categories["shape"][(category + 1) % 3]]
     assert wrong[0].get_fontweight() == "bold"
 
 
@@ -178,3 +179,43 @@ def test_steps_to_show_begin_at_0_and_end_at_T():
     assert some_steps(10) == [0, 1, 2, 6, 10]
     assert some_steps(0) == [0]
     assert some_steps(1) == [0, 1]
+
+
+def test_coordinates_are_the_leading_numbers():
+    task = multisets(2, dim=3, val=3)
+    task.groups, task.categories = {"kind": (1, 3)}, {"kind": ("a", "b")}
+    batch = batch_of(task, 1)
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, None)
+    np.testing.assert_allclose(clouds(drawn)[0][:, 0], batch.target.elements[0, :, 0], atol=1e-6)
+    np.testing.assert_allclose(clouds(drawn)[0][:, 1], 0.5)
+
+
+def test_given_colors_replace_those_of_masks_and_of_right_and_wrong():
+    colors = ["#111111", "#222222", "#333333"]
+    sets = Sets(torch.tensor([[[0.1, 0.2], [3.0, 0.4], [0.9, 0.9]]]), torch.ones(1, 3))
+    drawn = axes()
+    draw_points(drawn, sets, 0, colors=colors)
+    inside, outside = (np.asarray(c.get_facecolor()) for c in drawn.collections)
+    assert ([to_hex(c) for c in inside], [to_hex(c) for c in outside]) == (["#111111", "#333333"], ["#222222"])
+    boxes = Sets(torch.tensor([[[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]]]), torch.ones(1, 2))
+    drawn = axes()
+    draw_boxes(drawn, boxes, boxes, 0, None, colors=colors)
+    assert [to_hex(p.get_edgecolor()) for p in drawn.patches] == colors[:2]
+
+
+def test_a_contact_sheet_has_text_below_its_images(task: SetTask, tmp_path: Path):
+    with Image.open(contact_sheet(task, tmp_path / "a.png", 5)) as sheet:
+        columns, rows = 4, 2
+        image = task.input_kind == "image"
+        assert sheet.size == (DPI * 3 * columns, DPI * rows * (4.6 if image and task.kind == "states" else 3.2))
+        assert np.asarray(sheet.convert("L")).std() > 5
+
+
+def test_categories_have_colors():
+    task = multisets(3, dim=3, val=3)
+    batch = batch_of(task, 1)
+    assert category_colors(task, batch, 0) is None
+    task.groups, task.categories = {"kind": (1, 3)}, {"kind": ("a", "b")}
+    batch.target.elements[0, :, 1:] = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    assert category_colors(task, batch, 0) == [LINE_COLORS[1], LINE_COLORS[0], LINE_COLORS[1]]

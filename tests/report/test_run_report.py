@@ -194,9 +194,9 @@ def test_a_run_without_evaluation_says_how_to_get_one(scene_run: Path):
 
 def test_a_failing_report_does_not_lose_the_run(tmp_path: Path):
     console = Console(record=True, width=200, quiet=False)
-    with console.capture() as said:
+    with console.capture() as printed:
         report_after_training(tmp_path, console)
-    assert "The run itself is complete" in said.get()
+    assert "The run itself is complete" in printed.get()
 
 
 def test_training_ends_with_a_report(tmp_path: Path, capsys: pytest.CaptureFixture):

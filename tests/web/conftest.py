@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from served import Running, tiny
 
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.sources.scenes import scenes
 from setpredict.web.catalog import Served
+from tests.web.served import Running, tiny
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Models small enough to answer at once, and a real server around them."""
+"""Models small enough to answer at once, and a real server for them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Sequence
 import torch
 import uvicorn
 
-from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
+from setpredict.config import DecoderConfig, EncoderConfig, Experiment, GradientDescent, InputConfig, ModelConfig
 from setpredict.data.task import SetTask
 from setpredict.model import SetPredictor
-from setpredict.presets import DataConfig
+from setpredict.runs.loaded import LoadedRun
 from setpredict.web.catalog import Served
 from setpredict.web.limits import Limits
 from setpredict.web.server import create_app, settings
 
 
 def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Served:
+    """An untrained model for a task."""
     torch.manual_seed(0)
     config = ModelConfig(
         task.max_size,
@@ -27,12 +28,13 @@ def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Ser
         latent=8,
         input=InputConfig(task.input_kind, task.input_size, hidden=(8,), depth=18, width=2),
         encoder=EncoderConfig(hidden=(8,)),
-        decoder=DecoderConfig(decoder, steps=steps, step_size=1.0, hidden=(8, 8)),  # pyright: ignore
+        decoder=DecoderConfig(decoder, GradientDescent(steps=steps, step_size=1.0), hidden=(8, 8)),
     )
     model = SetPredictor.from_config(config).eval()
-    served = Served(name, name.partition("-")[0], decoder.upper(), model, task, DataConfig("multisets"), "test")
-    served.__dict__["source"] = task.test  # the task at hand, not one made from settings
-    return served
+    experiment = Experiment(latent=8, input=config.input, encoder=config.encoder, decoder=config.decoder)
+    run = LoadedRun(name, model, task, experiment)
+    run.data = task  # this task, not one made from the experiment's settings
+    return Served(name, name.partition("-")[0], run, "test")
 
 
 class Running:

@@ -1,4 +1,4 @@
-"""The API: right answers to right questions."""
+"""The API: right answers to valid requests."""
 
 import base64
 import io
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from served import Running
 
 from setpredict.sets import Sets
 from setpredict.web.catalog import Served
+from tests.web.served import Running
 
 
 def decode(client: httpx.Client, model: str, **body):
@@ -33,10 +33,10 @@ def test_points_give_what_the_model_gives(client: httpx.Client, models: dict[str
     seen = decode(client, "points-dspn", points=points)
     model = models["points-dspn"].model
     with torch.no_grad():
-        way = model(Sets.from_list([points], max_size=5, features=2))
-    np.testing.assert_allclose(seen["elements"], way.elements[:, 0], atol=6e-5)
-    np.testing.assert_allclose(seen["mask"], way.mask[:, 0].clamp(0, 1), atol=6e-5)
-    np.testing.assert_allclose(seen["repr_loss"], way.repr_loss[:, 0], rtol=1e-3)
+        prediction = model(Sets.from_list([points], max_size=5, features=2))
+    np.testing.assert_allclose(seen["elements"], prediction.elements[:, 0], atol=6e-5)
+    np.testing.assert_allclose(seen["mask"], prediction.mask[:, 0].clamp(0, 1), atol=6e-5)
+    np.testing.assert_allclose(seen["repr_loss"], prediction.repr_loss[:, 0], rtol=1e-3)
     assert seen["target"] is None
     assert seen["steps"] == 3
 
@@ -44,14 +44,14 @@ def test_points_give_what_the_model_gives(client: httpx.Client, models: dict[str
 def test_steps_beyond_the_trained_ones_and_none_at_all(client: httpx.Client):
     assert len(decode(client, "points-dspn", points=[[0.5, 0.5]], steps=200)["elements"]) == 201
     assert len(decode(client, "points-dspn", points=[[0.5, 0.5]], steps=0)["mask"]) == 1
-    assert decode(client, "points-mlp", points=[[0.5, 0.5]], steps=50)["steps"] == 0  # one shot is one shot
+    assert decode(client, "points-mlp", points=[[0.5, 0.5]], steps=50)["steps"] == 0  # one-shot decoders have no steps
 
 
 def test_latent_is_decoded_as_it_is(client: httpx.Client, models: dict[str, Served]):
     seen = decode(client, "points-dspn", points=[[0.3, 0.4]])
     with torch.no_grad():
-        z = models["points-dspn"].model.encode(Sets.from_list([[[0.3, 0.4]]], max_size=5))[0]
-    again = decode(client, "points-dspn", latent=z.tolist())
+        code = models["points-dspn"].model.encode(Sets.from_list([[[0.3, 0.4]]], max_size=5))
+    again = decode(client, "points-dspn", latent=code.vector[0].tolist())
     np.testing.assert_allclose(again["elements"], seen["elements"], atol=2e-4)
 
 
@@ -59,18 +59,18 @@ def test_vector(client: httpx.Client):
     assert len(decode(client, "polygons-dspn", vector=[1, 0, 0, 1, 0, 0, 0, 0])["elements"][0]) == 8
 
 
-def test_a_sample_brings_its_target_and_what_is_right(client: httpx.Client, models: dict[str, Served]):
+def test_a_sample_has_its_target_and_what_is_right(client: httpx.Client, models: dict[str, Served]):
     seen = decode(client, "scenes-state", sample=1)
     target = models["scenes-state"].task.test.batch(np.array([1]), 0).target.to_list()[0]
     np.testing.assert_allclose(seen["target"]["elements"], target, atol=6e-5)
     assert seen["input"].startswith("data:image/png;base64,")
-    assert len(seen["judged"]) == 4
-    rows = seen["judged"][-1]
+    assert len(seen["matches"]) == 4
+    rows = seen["matches"][-1]
     assert [r["target"] for r in rows if r["target"] is not None] == list(range(len(target)))
     assert seen["columns"] == ["x, y, z", "size", "color", "material", "shape"]
-    assert len(seen["places"][0]) == 4
+    assert len(seen["positions"][0]) == 4
     boxes = decode(client, "scenes-box", sample=1)
-    assert [r["right"] for r in boxes["judged"][0]] == [False] * 4
+    assert [r["right"] for r in boxes["matches"][0]] == [False] * 4
     points = decode(client, "points-mlp", sample=6)
     assert points["target"]["elements"] == points["input"]
 
@@ -80,7 +80,7 @@ def test_objects_of_a_scene_are_where_the_camera_sees_them(client: httpx.Client,
 
     seen = decode(client, "scenes-state", sample=2)
     scene = sample_scene(0, "test", 2, 0, 3, 4)
-    np.testing.assert_allclose(np.array(seen["target"]["places"]) * (480, 320), scene.pixels[:, :2], atol=0.6)
+    np.testing.assert_allclose(np.array(seen["target"]["positions"]) * (480, 320), scene.pixels[:, :2], atol=0.6)
 
 
 @pytest.mark.parametrize("size", [(32, 32), (48, 20), (1, 1)])
@@ -105,7 +105,7 @@ def test_the_page_and_its_own_files_only(client: httpx.Client):
         assert client.get(path).status_code == 404, path
 
 
-def test_nothing_on_the_page_comes_from_elsewhere(client: httpx.Client):
+def test_the_page_loads_nothing_from_other_hosts(client: httpx.Client):
     import re
 
     from setpredict.web.server import STATIC
@@ -115,7 +115,7 @@ def test_nothing_on_the_page_comes_from_elsewhere(client: httpx.Client):
         assert [link for link in links if "www.w3.org" not in link] == [], file.name
 
 
-def test_only_known_hosts_where_told_so(models: dict[str, Served]):
+def test_other_hosts_are_rejected_on_loopback(models: dict[str, Served]):
     with Running(models, hosts=["127.0.0.1"]) as address:
         assert httpx.get(f"{address}/healthz").status_code == 200
         assert httpx.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 400

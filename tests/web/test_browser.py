@@ -1,4 +1,4 @@
-"""The page in a real Chromium: drawn upon, dragged, by keyboard alone, on a phone; with no error in its console."""
+"""The page in a real Chromium, by pointer and by keyboard, wide and on a phone, without errors in its console."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import Running
 
 from setpredict.web.catalog import load_catalog
+from tests.web.served import Running
 
 pytestmark = pytest.mark.web
 webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
@@ -38,7 +38,7 @@ def address() -> Iterator[str]:
 
 
 class Page:
-    """The browser at the page, with what tests do to it."""
+    """The page in the browser, and the actions of the tests."""
 
     def __init__(self, driver: Any, address: str):
         self.driver, self.address = driver, address
@@ -63,28 +63,28 @@ class Page:
             if seen:
                 return seen
             time.sleep(0.1)
-        raise AssertionError(f"waited {seconds} s in vain; the page says {self.find('#problem').text!r}")
+        raise AssertionError(f"nothing happened for {seconds} s; the page says {self.find('#problem').text!r}")
 
     def press(self, *keys: str) -> None:
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
-    def drag(self, canvas: Any, *places: tuple[float, float]) -> None:
-        """Press at the first place (parts of the canvas), move through the others, let go."""
+    def drag(self, canvas: Any, *positions: tuple[float, float]) -> None:
+        """Press at the first position (fractions of the canvas), move through the others, release."""
         width, height = canvas.size["width"], canvas.size["height"]
         chain = webdriver.ActionChains(self.driver, duration=20)
-        for i, (x, y) in enumerate(places):
+        for i, (x, y) in enumerate(positions):
             chain.move_to_element_with_offset(canvas, round((x - 0.5) * width), round((y - 0.5) * height))
             if i == 0:
                 chain.click_and_hold()
         chain.release().perform()
 
     def slide(self, slider: Any, value: int) -> None:
-        """Set a range as a drag of its thumb does."""
+        """Set a range like a drag of its thumb."""
         self.run("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))",
                  slider, value)  # fmt: skip
 
     def ink(self, canvas: Any) -> int:
-        """How many pixels have been drawn."""
+        """The number of pixels that are drawn."""
         return self.run(
             "const c = arguments[0], d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
             "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 20; return n",
@@ -97,7 +97,7 @@ class Page:
         return [float(text.rpartition("loss ")[2]) for text in captions if "loss " in text]
 
     def settled(self, panel: str) -> None:
-        """Answers are there and nothing plays."""
+        """Wait until all answers are shown and nothing plays."""
         self.until(lambda: self.all(f"#panel-{panel} figcaption span") and all(
             c.text for c in self.all(f"#panel-{panel} figcaption span")))  # fmt: skip
         self.until(lambda: self.find(f"#panel-{panel} .play").text == "Play")
@@ -110,7 +110,7 @@ class Page:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if not chromium or not chromedriver:
-        pytest.skip("no chromium and chromedriver here; make test-web installs them")
+        pytest.skip("chromium and chromedriver not found; make test-web installs them")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
@@ -143,7 +143,7 @@ def test_draw_a_digit_and_drag_through_its_steps(page: Page):
     page.drag(pad, (0.35, 0.25), (0.65, 0.25), (0.6, 0.45), (0.5, 0.65), (0.45, 0.85))  # a seven
     page.settled("digits")
     assert page.ink(pad) > 100
-    assert "points, 64 numbers between" in page.find("#panel-digits .count").text
+    assert "points, encoded to 64 numbers" in page.find("#panel-digits .count").text
     canvas = page.all("#panel-digits figure canvas")[0]
     assert page.ink(canvas) > 100
     slider = page.find("#panel-digits .slider")
@@ -180,8 +180,8 @@ def test_points_are_placed_and_dragged(page: Page):
     pad = page.find("#panel-points .pad")
     page.find("#panel-points [data-do=clear]").click()
     page.run("arguments[0].scrollIntoView({block: 'center'})", pad)
-    for place in ((0.3, 0.3), (0.7, 0.35), (0.5, 0.75)):
-        page.drag(pad, place)
+    for position in ((0.3, 0.3), (0.7, 0.35), (0.5, 0.75)):
+        page.drag(pad, position)
     page.settled("points")
     points = json.loads(pad.get_attribute("data-points"))
     assert len(points) == 3
@@ -263,7 +263,7 @@ def test_scenes_show_objects_and_what_is_wrong(page: Page):
     page.settled("scenes")
 
 
-def test_without_a_run_the_page_says_how_to_bring_one(page: Page):
+def test_without_a_run_the_page_says_how_to_add_one(page: Page):
     page.open("run")
     page.until(lambda: page.find("#panel-run .none").is_displayed())
     assert "setpredict serve --run" in page.find("#panel-run .none").text
@@ -272,7 +272,7 @@ def test_without_a_run_the_page_says_how_to_bring_one(page: Page):
 
 
 @pytest.mark.parametrize("page", [(1200, 900)], indirect=True)
-def test_a_server_that_is_gone_is_said_so(page: Page):
+def test_a_lost_connection_is_shown(page: Page):
     page.open("points")
     page.settled("points")
     page.run("window.fetch = () => Promise.reject(new Error('no connection'))")
@@ -283,8 +283,7 @@ def test_a_server_that_is_gone_is_said_so(page: Page):
 def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
     from rich.console import Console
 
-    from setpredict.config import DecoderConfig, EncoderConfig, TrainConfig
-    from setpredict.presets import DataConfig, Experiment
+    from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, Experiment, GradientDescent, TrainConfig
     from setpredict.report.page import write_reports
     from setpredict.runs.train import train_run
 
@@ -292,7 +291,7 @@ def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
         DataConfig("multisets", points=4, train=64, test=20),
         latent=8,
         encoder=EncoderConfig(hidden=(8,)),
-        decoder=DecoderConfig(steps=2),
+        decoder=DecoderConfig(solver=GradientDescent(steps=2)),
         train=TrainConfig(max_steps=2, batch_size=8, threads=1),
     )
     train_run(experiment, tmp_path / "my run", console=Console(quiet=True))

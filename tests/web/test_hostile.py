@@ -1,4 +1,4 @@
-"""The API: wrong, huge, broken and malicious input is a 4xx with a reason; too much of it is a 503."""
+"""The API: wrong, huge, broken and malicious input gives a 4xx with a reason; too many requests give a 503."""
 
 import asyncio
 import base64
@@ -16,28 +16,28 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from served import Running, tiny
 
 from setpredict.data.sources.multisets import multisets
-from setpredict.web.batching import Decoder, TooBusy
+from setpredict.web.batching import DecodeQueue, TooBusy
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served
 from setpredict.web.limits import Limits
 from setpredict.web.schema import DecodeRequest
+from tests.web.served import Running, tiny
 
 
 def png(width: int, height: int, data: bytes = b"") -> str:
-    """A PNG whose header says one thing and whose data may be another."""
+    """A PNG with any size in its header and any data."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    whole = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-    return base64.b64encode(whole).decode()
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return base64.b64encode(content).decode()
 
 
-def whole_png() -> bytes:
+def valid_png() -> bytes:
     buffer = io.BytesIO()
     Image.effect_noise((64, 64), 50).convert("RGB").save(buffer, "PNG")
     return buffer.getvalue()
@@ -68,7 +68,7 @@ WRONG = [
     ("polygons-dspn", {"points": [[0, 0]]}, "takes vector"),
     ("scenes-box", {"image": "not base64!"}, "base64"),
     ("scenes-box", {"image": base64.b64encode(b"GIF89a nothing").decode()}, "PNG or JPEG"),
-    ("scenes-box", {"image": base64.b64encode(whole_png()[:1000]).decode()}, "whole"),
+    ("scenes-box", {"image": base64.b64encode(valid_png()[:1000]).decode()}, "complete"),
     ("scenes-box", {"image": png(100_000, 100_000, ZEROS)}, "pixels"),
     ("scenes-box", {"image": png(2001, 2000, ZEROS[:1000])}, "pixels"),
     ("scenes-box", {"image": png(0, 0)}, "PNG"),
@@ -97,13 +97,13 @@ BODIES = [
     b"\xff\xfe\x00",
     b'{"points": [[0, 0]], "points": "twice"}',
     b'{"image": "\\ud800"}',
-    whole_png(),
+    valid_png(),
 ]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 @pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data", "application/zip"])
-def test_bodies_that_are_not_what_they_should_be(client: httpx.Client, body: bytes, kind: str):
+def test_bodies_that_are_not_valid_json_requests(client: httpx.Client, body: bytes, kind: str):
     answer = client.post("/api/points-dspn/decode", content=body, headers={"content-type": kind})
     assert 400 <= answer.status_code < 500
     assert answer.json()["detail"]
@@ -115,7 +115,7 @@ def test_unknown_model_and_method(client: httpx.Client):
     assert client.get("/api/points-dspn/decode").status_code == 405
 
 
-def test_a_large_body_is_refused(client: httpx.Client):
+def test_a_large_body_is_rejected(client: httpx.Client):
     answer = client.post("/api/points-dspn/decode", content=b" " * 1_000_001)
     assert answer.status_code == 413
     assert "1,000,000" in answer.json()["detail"]
@@ -132,8 +132,8 @@ def test_an_endless_body_is_given_up_and_not_kept():
     async def send(message: dict) -> None:
         sent.append(message)
 
-    asyncio.run(BodyLimit(None, most=5000, seconds=10)({"type": "http", "headers": []}, receive, send))
-    assert taken == 46  # nine limits, all thrown away
+    asyncio.run(BodyLimit(None, max_bytes=5000, seconds=10)({"type": "http", "headers": []}, receive, send))
+    assert taken == 46  # nine limits, all discarded
     assert sent[0]["status"] == 413
 
 
@@ -144,19 +144,19 @@ def test_a_stated_length_beyond_the_limit_gets_its_reason(client: httpx.Client, 
 
 @pytest.fixture(scope="module")
 def impatient(models: dict[str, Served]) -> Iterator[tuple[str, int]]:
-    """A server that waits for half a second, and for 20 clients."""
+    """A server that waits for half a second, with up to 20 connections."""
     limits = Limits(body_seconds=0.5, head_seconds=0.5, connections=20)
     with Running({"points-mlp": models["points-mlp"]}, limits) as address:
         yield "127.0.0.1", int(address.rpartition(":")[2])
 
 
 def until_closed(connection: socket.socket) -> bytes:
-    """All that the server says before it closes the connection."""
+    """Everything that the server sends before it closes the connection."""
     connection.settimeout(5)
-    said = b""
+    received = b""
     while part := connection.recv(65536):
-        said += part
-    return said
+        received += part
+    return received
 
 
 def head(size: int, host: str = "localhost") -> bytes:
@@ -164,17 +164,17 @@ def head(size: int, host: str = "localhost") -> bytes:
 
 
 @pytest.mark.parametrize(("size", "status", "reason"), [(100, 408, "within 0.5 seconds"), (2_000_000, 413, "larger")])
-def test_a_body_that_does_not_come_is_not_waited_for(impatient: tuple[str, int], size: int, status: int, reason: str):
+def test_a_body_that_does_not_arrive_times_out(impatient: tuple[str, int], size: int, status: int, reason: str):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(size) + b"{")
-        said = until_closed(connection)
-    assert said.startswith(b"HTTP/1.1 %d " % status)
-    assert b"connection: close" in said
-    assert b"x-content-type-options: nosniff" in said  # a refusal like all others
-    assert reason in json.loads(said[said.index(b"{") : said.rindex(b"}") + 1])["detail"]
+        received = until_closed(connection)
+    assert received.startswith(b"HTTP/1.1 %d " % status)
+    assert b"connection: close" in received
+    assert b"x-content-type-options: nosniff" in received  # the headers of all responses
+    assert reason in json.loads(received[received.index(b"{") : received.rindex(b"}") + 1])["detail"]
 
 
-def test_a_body_that_comes_byte_by_byte_has_no_more_time(impatient: tuple[str, int]):
+def test_a_body_that_arrives_byte_by_byte_times_out_too(impatient: tuple[str, int]):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(100))
         sent = 0
@@ -185,15 +185,15 @@ def test_a_body_that_comes_byte_by_byte_has_no_more_time(impatient: tuple[str, i
 
 
 def test_slow_clients_keep_nobody_out(impatient: tuple[str, int]):
-    """With as many as may be connected, each of whom owes a body, a head or a request. Soon all of them are gone."""
+    """All connections are taken, each without its body, head or request; the server soon closes them."""
     starts = [head(100) + b"{", b"POST /api/po", b"", b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /he"]
     slow = [socket.create_connection(impatient) for _ in range(20)]
     try:
         for i, connection in enumerate(slow):
             connection.sendall(starts[i % 4])
         url = f"http://{impatient[0]}:{impatient[1]}/healthz"
-        refused = httpx.get(url)
-        assert (refused.status_code, refused.headers["content-type"]) == (503, "text/plain; charset=utf-8")
+        rejected = httpx.get(url)
+        assert (rejected.status_code, rejected.headers["content-type"]) == (503, "text/plain; charset=utf-8")
         for connection in slow:
             until_closed(connection)
         assert httpx.get(url).status_code == 200
@@ -202,58 +202,58 @@ def test_slow_clients_keep_nobody_out(impatient: tuple[str, int]):
             connection.close()
 
 
-def test_a_client_that_breaks_off_is_no_error(impatient: tuple[str, int], caplog: pytest.LogCaptureFixture):
+def test_a_client_that_disconnects_is_no_error(impatient: tuple[str, int], caplog: pytest.LogCaptureFixture):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(100) + b"{")
     assert httpx.get(f"http://{impatient[0]}:{impatient[1]}/healthz").status_code == 200
     assert not caplog.records
 
 
-def test_waiting_requests_are_decoded_together_and_like_alone(models: dict[str, Served]):
-    decoder = Decoder(Limits(together=4))
+def test_waiting_requests_are_decoded_in_one_batch_as_they_are_alone(models: dict[str, Served]):
+    queue = DecodeQueue(Limits(batch_size=4))
     served = models["points-dspn"]
     requests = [DecodeRequest.model_validate({"points": [[0.1 * i, 0.2]]}) for i in range(6)]
-    with decoder.change:  # the worker waits for this, so all six are there when it looks
-        futures = [decoder.submit(r, served) for r in requests]
-        other = decoder.submit(DecodeRequest.model_validate({"points": [[0.1, 0.2]]}), models["points-mlp"])
+    with queue.change:  # the worker waits for this lock, so that all requests are in the queue when it looks
+        futures = [queue.submit(r, served) for r in requests]
+        other = queue.submit(DecodeRequest.model_validate({"points": [[0.1, 0.2]]}), models["points-mlp"])
     answers = [json.loads(f.result(10)) for f in futures]
-    assert [a["together"] for a in answers] == [4, 4, 4, 4, 2, 2]
-    assert json.loads(other.result(10))["together"] == 1
+    assert [a["batch_size"] for a in answers] == [4, 4, 4, 4, 2, 2]
+    assert json.loads(other.result(10))["batch_size"] == 1
     for request, answer in zip(requests, answers):
-        alone = json.loads(decoder.submit(request, served).result(10))
-        assert alone["together"] == 1
+        alone = json.loads(queue.submit(request, served).result(10))
+        assert alone["batch_size"] == 1
         np.testing.assert_allclose(alone["elements"], answer["elements"], atol=2e-4)
-    decoder.close()
+    queue.close()
 
 
 def test_one_bad_request_does_not_spoil_its_batch(models: dict[str, Served]):
-    decoder = Decoder(Limits())
+    queue = DecodeQueue(Limits())
     good = DecodeRequest.model_validate({"points": [[0.1, 0.2]]})
     bad = DecodeRequest.model_validate({"points": [[0.1, 0.2]] * 6})
-    with decoder.change:
-        futures = [decoder.submit(r, models["points-dspn"]) for r in (good, bad, good)]
-    assert json.loads(futures[0].result(10))["together"] == 2
+    with queue.change:
+        futures = [queue.submit(r, models["points-dspn"]) for r in (good, bad, good)]
+    assert json.loads(futures[0].result(10))["batch_size"] == 2
     with pytest.raises(ValueError, match="at most 5"):
         futures[1].result(10)
     futures[2].result(10)
-    decoder.close()
+    queue.close()
 
 
-def test_what_waits_too_long_is_given_up(models: dict[str, Served]):
-    decoder = Decoder(Limits(seconds=0.05))
-    with decoder.change:
-        late = decoder.submit(DecodeRequest.model_validate({"points": []}), models["points-dspn"])
+def test_requests_that_wait_too_long_are_rejected(models: dict[str, Served]):
+    queue = DecodeQueue(Limits(seconds=0.05))
+    with queue.change:
+        late = queue.submit(DecodeRequest.model_validate({"points": []}), models["points-dspn"])
         time.sleep(0.1)
     with pytest.raises(TooBusy, match="within"):
         late.result(10)
-    decoder.close()
+    queue.close()
 
 
-def test_a_burst_is_answered_or_refused(models: dict[str, Served]):
-    """40 at once where 4 may wait: every one gets 200 or 503 with a time to come again, and the server lives on."""
+def test_a_burst_is_answered_or_rejected(models: dict[str, Served]):
+    """40 at once where 4 may wait: each gets a 200, or a 503 with a retry-after, and the server still answers."""
     slow = {"slow": tiny("slow", multisets(8, variable=True, test=2), steps=80)}
     seen: list[httpx.Response] = []
-    with Running(slow, Limits(waiting=4, together=1)) as address:
+    with Running(slow, Limits(waiting=4, batch_size=1)) as address:
 
         def ask() -> None:
             seen.append(

@@ -1,4 +1,4 @@
-"""The OpenAPI document, tried out by schemathesis: whatever it allows is answered, whatever it forbids is refused."""
+"""The OpenAPI document, tested by schemathesis: what it allows is answered, what it forbids is rejected."""
 
 import os
 import shutil
@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from served import Running
 
 from setpredict.web.catalog import Served
+from tests.web.served import Running
 
 pytestmark = pytest.mark.web
 

@@ -22,6 +22,9 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def key(*parts: int | str) -> int:
     """A well-mixed 64-bit key from numbers (0 or more) and names.
 
+    Trailing zeros do not count (`numpy.random.SeedSequence` pads with them): always use the same number of parts for
+    the same purpose.
+
     >>> key(0, "train", 1) == key(0, "train", 1), key(0, "train", 1) == key(0, "val", 1)
     (True, False)
     """

@@ -4,15 +4,16 @@ units without the data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from setpredict.core.errors import UserError
-from setpredict.data.io.json_text import read_json
-from setpredict.data.task import SPLITS, Batch, SetTask
+from setpredict.data.batch import Batch
+from setpredict.data.io.json_text import read_json, short
+from setpredict.data.task import SPLITS, SetTask
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,14 @@ def read_description(path: Path) -> SetTask:
         raise UserError(f"{path} not found: the description of a run's data set is expected there")
     values = read_json(path)
     if not isinstance(values, dict):
-        raise UserError(f"{path} does not describe a data set: expected an object, got {type(values).__name__}")
+        raise UserError(f"{path} does not describe a data set: expected an object, got {short(values)}")
+    known = {f.name: f.default is f.default_factory is MISSING for f in fields(SetTask) if f.name not in SPLITS}
+    for name in values:
+        if name not in known:
+            raise UserError(f"{path} does not describe a data set: unknown field {name!r}")
+    for name, required in known.items():
+        if required and name not in values:
+            raise UserError(f"{path} does not describe a data set: field {name!r} is missing")
     try:
         for name, value in values.items():  # JSON has no tuples
             if isinstance(value, list):

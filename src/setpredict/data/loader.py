@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from setpredict.core.errors import UserError
 from setpredict.core.rng import key as make_key
-
-if TYPE_CHECKING:
-    from setpredict.data.task import Batch, Split
+from setpredict.data.batch import Batch, Split
 
 
 class Loader:

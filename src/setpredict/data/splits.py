@@ -11,9 +11,9 @@ from torch import Tensor
 
 from setpredict.core.errors import UserError
 from setpredict.core.rng import item_keys, key
+from setpredict.data.batch import Batch
 from setpredict.data.io.images import images_to_float
 from setpredict.data.ragged import RaggedArray
-from setpredict.data.task import Batch
 from setpredict.sets import Sets
 
 

@@ -4,61 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from setpredict.core.errors import UserError
+from setpredict.data.batch import Batch, Split, Subset
 from setpredict.data.loader import Loader
 from setpredict.sets import Sets
 
+__all__ = ["SPLITS", "Batch", "Fields", "SetTask", "Split", "SplitName", "Subset"]
+
 SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
-
-
-@dataclass(eq=False)
-class Batch:
-    """B samples: inputs, target sets, and each sample's index in its split."""
-
-    input: Tensor | Sets
-    target: Sets
-    index: Int[Tensor, " B"]
-
-    def to(self, device: str | torch.device) -> Batch:
-        return Batch(self.input.to(device), self.target.to(device), self.index.to(device))
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-
-@runtime_checkable
-class Split(Protocol):
-    """A map-style split. `batch` is pure: the randomness of an item is a function of (seed, split, epoch, index)."""
-
-    def __len__(self) -> int: ...
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
-
-
-@dataclass(frozen=True)
-class Subset:
-    """The first `count` samples of a split."""
-
-    split: Split
-    count: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.count <= len(self.split):
-            raise UserError(f"a subset of this split must have 0 to {len(self.split)} samples, got {self.count}")
-
-    def __len__(self) -> int:
-        return self.count
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        return self.split.batch(indices, epoch)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ CORE, CORE_WIDTH = 0.1, 0.003
 BRUSHED = 0.3
 
 
-# The loops over the lights in the next two functions are alike: shared in one function, rendering takes 8 % longer.
+# The next two functions repeat the loop over the lights: a common function made rendering measurably slower.
 @kernel
 @no_type_check
 def ground_color(objects, px, py, lights, turn, shadows, scratch):

@@ -18,11 +18,12 @@ from setpredict.core.errors import UserError
 from setpredict.core.jit import kernel
 from setpredict.core.paths import cache_folder, data_folder, fingerprint
 from setpredict.core.rng import GOLDEN, key, mix, start
+from setpredict.data.batch import Batch
 from setpredict.data.io.cache import cached
 from setpredict.data.io.download import download
 from setpredict.data.io.idx import read_idx
 from setpredict.data.splits import train_val_split
-from setpredict.data.task import Batch, SetTask
+from setpredict.data.task import SetTask
 from setpredict.sets import Sets
 
 MEAN = 0.1307 * 255

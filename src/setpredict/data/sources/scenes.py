@@ -10,13 +10,14 @@ import torch
 
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
+from setpredict.data.batch import Batch
 from setpredict.data.clevr.targets import Boxes, Target, check_target, element_description, encode_objects
 from setpredict.data.io.images import images_to_float
 from setpredict.data.render.sampler import check_counts, check_side, sample_scene, scene_table
 from setpredict.data.render.tracer import render
 from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.clevr import clevr
-from setpredict.data.task import Batch, SetTask
+from setpredict.data.task import SetTask
 
 
 def generate(options: SceneOptions) -> Path:

@@ -14,6 +14,7 @@ from setpredict.report.figures.drawing import draw_set, input_image
 from setpredict.report.figures.palette import LINE_COLORS
 
 COLUMNS = 4
+DPI = 120
 
 
 def contact_sheet(task: SetTask, out: Path, count: int = 12) -> Path:
@@ -28,7 +29,7 @@ def contact_sheet(task: SetTask, out: Path, count: int = 12) -> Path:
     for sample in range(count):
         _draw_sample(cells[sample], task, batch, sample, below)
     with atomic(out) as temporary:
-        figure.savefig(temporary, format="png", dpi=80)
+        figure.savefig(temporary, format="png", dpi=DPI)
     return out
 
 
@@ -36,7 +37,7 @@ def _draw_sample(cell: SubFigure, task: SetTask, batch: Batch, sample: int, belo
     size = int(batch.target.sizes[sample])
     title = f"{sample}: {size} element{'s' * (size != 1)}"
     if not below:
-        draw_set(cell.subplots(), task, batch, sample, None, title, _category_colors(task, batch, sample))
+        draw_set(cell.subplots(), task, batch, sample, None, title, category_colors(task, batch, sample))
         return
     upper, lower = cell.subplots(2, 1, height_ratios=(2, 1))
     image = input_image(task, batch, sample)
@@ -47,7 +48,7 @@ def _draw_sample(cell: SubFigure, task: SetTask, batch: Batch, sample: int, belo
     draw_set(lower, task, batch, sample, None)
 
 
-def _category_colors(task: SetTask, batch: Batch, sample: int) -> list[str] | None:
+def category_colors(task: SetTask, batch: Batch, sample: int) -> list[str] | None:
     """One color per category of the first group; None if elements have no categories."""
     if not task.groups:
         return None

@@ -1,4 +1,4 @@
-"""Scene files and cameras: everything parses, and what does not is named."""
+"""Scene files and cameras: valid files parse, errors are named."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from setpredict.core.errors import UserError
 from setpredict.data.clevr.camera import RIGHT, USUAL_PLACE, project, recover_cameras
 from setpredict.data.clevr.scene_files import SceneTable, parse_scenes, read_scenes
 from setpredict.data.render.sampler import sample_scene, scene_table
@@ -35,14 +36,15 @@ def test_real_scenes_parse_and_cameras_reproject(real_data: Path, folder: str, s
     assert np.abs(cameras - USUAL_PLACE).max() < 0.6
 
 
-def test_cameras_of_sampled_scenes_are_found_again():
-    scenes = [sample_scene(3, "t", i, least=1) for i in range(20)] + [sample_scene(3, "t", 99, least=0, most=0)]
+def test_cameras_of_sampled_scenes_are_recovered():
+    scenes = [sample_scene(3, "t", i, min_objects=1) for i in range(20)]
+    scenes.append(sample_scene(3, "t", 99, min_objects=0, max_objects=0))
     table = scene_table(scenes)
     cameras = recover_cameras(table.coords, table.pixels, table.offsets)
     off = np.linalg.norm(cameras - np.stack([s.camera for s in scenes]), axis=1)
     sizes = np.diff(table.offsets)
     assert off[sizes >= 3].max() < 0.03
-    assert np.array_equal(cameras[-1], USUAL_PLACE)  # no object: nothing to go by
+    assert np.array_equal(cameras[-1], USUAL_PLACE)  # no object: the usual position
 
 
 def test_the_cache_is_the_parse_and_follows_the_file(tmp_path: Path, cache: Path):
@@ -103,31 +105,31 @@ def put_digits(scenes):
     (drop_directions, r"bad.json, scene 2: field 'directions' is missing"),
     (put_nan, r"bad.json, scene 1, object 0, rotation: expected finite numbers .*\(1 of them\), got \[NaN\]"),
 ])  # fmt: skip
-def test_what_is_wrong_is_named(tmp_path: Path, change, message: str):
+def test_errors_name_scene_object_and_field(tmp_path: Path, change, message: str):
     path = write_scenes(tmp_path / "bad.json", change=change)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         read_scenes(path)
 
 
 def test_broken_files(tmp_path: Path, cache: Path):
     path = write_scenes(tmp_path / "scenes.json")
     path.write_text(path.read_text()[:-40])
-    with pytest.raises(ValueError, match=r"scenes.json is not whole JSON: .* at line 1, column"):
+    with pytest.raises(UserError, match=r"scenes.json is not valid JSON: .* at line 1, column"):
         read_scenes(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"scenes.json is not a text file"):
+    with pytest.raises(UserError, match=r"scenes.json is not a text file"):
         read_scenes(path)
     path.write_text("[]")
-    with pytest.raises(ValueError, match=r"scenes.json has no list 'scenes'"):
+    with pytest.raises(UserError, match=r"scenes.json has no list 'scenes'"):
         read_scenes(path)
-    with pytest.raises(FileNotFoundError, match="is missing: CLEVR keeps the scenes of a split there"):
+    with pytest.raises(UserError, match=r"no.json not found: CLEVR has one scene file per split there"):
         read_scenes(tmp_path / "no.json")
     assert not list(cache.rglob("*.npz"))
     assert not list(cache.rglob("*.tmp"))
 
 
 @pytest.mark.parametrize("keep", [0, 100, -30])
-def test_a_damaged_cache_is_parsed_anew(tmp_path: Path, cache: Path, keep: int):
+def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path, keep: int):
     path = write_scenes(tmp_path / "CLEVR_train_scenes.json")
     first = read_scenes(path)
     (built,) = cache.rglob("*.npz")
@@ -135,7 +137,7 @@ def test_a_damaged_cache_is_parsed_anew(tmp_path: Path, cache: Path, keep: int):
     built.write_bytes(whole[:keep])
     assert np.array_equal(read_scenes(path).coords, first.coords)
     assert len(built.read_bytes()) == len(whole)
-    np.savez(built, offsets=np.arange(3))  # whole, but of another kind
+    np.savez(built, offsets=np.arange(3))  # valid, but with other content
     assert np.array_equal(read_scenes(path).coords, first.coords)
 
 

@@ -1,4 +1,4 @@
-"""MNIST as sets: the real files, and files that are broken in every way named in the issue."""
+"""MNIST as sets: the original files, missing files and damaged files."""
 
 import gzip
 from pathlib import Path
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from setpredict.core.errors import UserError
 from setpredict.data.io.idx import read_idx
 from setpredict.data.sources.mnist import DigitSets, mnist
 from setpredict.data.task import SetTask
@@ -26,7 +27,7 @@ def write_idx(path: Path, images: np.ndarray, zipped: bool = False) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """40 random training digits (not zipped) and 10 test digits (zipped)."""
+    """40 random training digits (uncompressed) and 10 test digits (compressed)."""
     random = np.random.default_rng(0)
     digits = random.integers(0, 256, (50, 28, 28), dtype=np.uint8) * (random.random((50, 28, 28)) < 0.2)
     write_idx(tmp_path / "mnist" / "train-images-idx3-ubyte", digits[:40].astype(np.uint8))
@@ -34,7 +35,7 @@ def small(tmp_path: Path) -> Path:
     return tmp_path / "mnist"
 
 
-def test_the_real_sets(real_data: Path):
+def test_the_original_sets(real_data: Path):
     task = mnist(real_data / "mnist", val=0.0)
     sizes = {name: np.diff(digits(task, name).offsets) for name in ("train", "test")}
     assert {name: len(s) for name, s in sizes.items()} == {"train": 60_000, "test": 10_000}
@@ -65,7 +66,7 @@ def test_a_batch_equals_the_thresholded_images(small: Path):
             assert np.array_equal(painted, images[index] > 33.3285)
 
 
-def test_order_is_shuffled_at_each_reading_but_the_set_stays(small: Path):
+def test_each_epoch_shuffles_the_order_but_not_the_set(small: Path):
     task = mnist(small)
     a, b, c = (task.train.batch(np.array([3, 5]), epoch).target for epoch in (0, 0, 1))
     assert torch.equal(a.elements, b.elements)
@@ -74,7 +75,7 @@ def test_order_is_shuffled_at_each_reading_but_the_set_stays(small: Path):
         assert sorted(x.tolist()) == sorted(y.tolist())
 
 
-def test_val_is_a_seeded_part_of_train(small: Path):
+def test_val_is_a_random_part_of_train(small: Path):
     task, again, other = mnist(small, val=0.25), mnist(small, val=0.25), mnist(small, val=0.25, seed=1)
     assert (len(task.train), len(task.val), len(task.test)) == (30, 10, 10)
     assert sorted([*digits(task, "train").chosen, *digits(task, "val").chosen]) == list(range(40))
@@ -95,16 +96,16 @@ def test_broken_files(small: Path):
     path = small / "t10k-images-idx3-ubyte.gz"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte.gz is not a whole gzip file"):
+    with pytest.raises(UserError, match=r"t10k-images-idx3-ubyte.gz is not a valid gzip file"):
         mnist(small)
     path.write_bytes(gzip.compress(gzip.decompress(whole)[:-5]))
-    with pytest.raises(ValueError, match=r"has 7835 bytes of data, expected \(10, 28, 28\)"):
+    with pytest.raises(UserError, match=r"has 7835 bytes of data, expected \(10, 28, 28\)"):
         mnist(small)
     path.write_bytes(b"<html>")
-    with pytest.raises(ValueError, match="is not an IDX file of bytes: it begins with 3c68746d"):
+    with pytest.raises(UserError, match="is not an IDX file of bytes: it begins with 3c68746d"):
         mnist(small)
     write_idx(path, np.zeros((4, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"shape \(4, 3\), expected \(n, 28, 28\)"):
+    with pytest.raises(UserError, match=r"shape \(4, 3\), expected \(n, 28, 28\)"):
         mnist(small)
 
 
@@ -125,14 +126,14 @@ def test_missing_files_are_downloaded(small: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_bad_options(small: Path):
-    with pytest.raises(ValueError, match=r"val must be a part of the training samples, from 0 to below 1, got 1.5"):
+    with pytest.raises(UserError, match=r"val must be a fraction of the training samples, from 0 to below 1, got 1.5"):
         mnist(small, val=1.5)
-    with pytest.raises(ValueError, match="threshold must be from 0 to below 255, got 300"):
+    with pytest.raises(UserError, match="threshold must be from 0 to below 255, got 300"):
         mnist(small, threshold=300.0)
 
 
 @pytest.mark.parametrize("keep", [0, 100, -30])
-def test_a_damaged_cache_is_built_anew(small: Path, cache: Path, keep: int):
+def test_a_damaged_cache_is_rebuilt(small: Path, cache: Path, keep: int):
     points = digits(mnist(small), "train").points
     built = sorted(cache.rglob("*.npz"))
     assert len(built) == 2

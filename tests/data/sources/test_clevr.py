@@ -1,4 +1,4 @@
-"""CLEVR from its own folders."""
+"""CLEVR in its original layout."""
 
 import json
 import shutil
@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.data.sources.clevr import clevr
+from setpredict.config import SceneOptions
+from setpredict.core.errors import UserError
 from setpredict.data.clevr.scene_files import parse_scenes
-from setpredict.data.clevr.states import state_to_objects
-from setpredict.data.sources.scenes import SceneOptions, generate
+from setpredict.data.sources.clevr import clevr
+from setpredict.data.sources.scenes import generate
 from setpredict.data.splits import StoredSplit
+from tests.data.state_objects import state_to_objects
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def source(split) -> StoredSplit:
     return split
 
 
-def test_the_genuine_excerpt(real_data: Path):
+def test_the_original_excerpt(real_data: Path):
     task = clevr(real_data / "clevr-excerpt", size=64)
     assert (len(task.train), len(task.val), len(task.test)) == (95, 5, 3)
     batch = next(iter(task.loader("train", 8)))
@@ -43,13 +45,14 @@ def test_the_genuine_excerpt(real_data: Path):
     assert (batch.target.elements[~batch.target.mask] == 0).all()
     first = json.loads((real_data / "clevr-excerpt/scenes/CLEVR_val_scenes.json").read_text())["scenes"][0]
     test = next(iter(task.loader("test", 3)))
-    said = state_to_objects(test.target.to_list()[0].numpy())
-    for o, spoken in zip(first["objects"], said, strict=True):
-        assert (o["size"], o["color"], o["material"], o["shape"]) == (
-            spoken.size, spoken.color, spoken.material, spoken.shape,
-        )  # fmt: skip
-        assert spoken.position == pytest.approx(o["3d_coords"], abs=1e-5)
-        assert task.describe(test.target.elements[0, first["objects"].index(o)]).startswith("(")
+    states = test.target.to_list()[0]
+    for o, state, decoded in zip(first["objects"], states, state_to_objects(states.numpy()), strict=True):
+        attributes = {name: o[name] for name in ("size", "color", "material", "shape")}
+        assert attributes == {name: getattr(decoded, name) for name in attributes}
+        assert decoded.position == pytest.approx(o["3d_coords"], abs=1e-5)
+        fields = task.fields(state)
+        assert fields.categories == attributes
+        assert list(fields.numbers.values()) == pytest.approx(o["3d_coords"], abs=1e-5)
 
 
 @pytest.mark.parametrize("boxes", ["paper", "exact"])
@@ -64,7 +67,7 @@ def test_boxes(made: Path, boxes):
             assert box.max() <= 1
 
 
-def test_val_is_a_seeded_part_of_train(made: Path):
+def test_val_is_a_random_part_of_train(made: Path):
     a, b, c = (clevr(made, size=16, val=0.25, seed=s) for s in (0, 0, 1))
     assert (len(a.train), len(a.val), len(a.test)) == (30, 10, 6)
     assert sorted([*source(a.train).chosen, *source(a.val).chosen]) == list(range(40))
@@ -72,7 +75,7 @@ def test_val_is_a_seeded_part_of_train(made: Path):
     assert not np.array_equal(source(a.val).chosen, source(c.val).chosen)
 
 
-def test_images_and_targets_stay_together(made: Path):
+def test_images_and_targets_belong_together(made: Path):
     from PIL import Image
 
     task = clevr(made, size=32, val=0.2)
@@ -95,7 +98,7 @@ def test_images_and_targets_stay_together(made: Path):
 def test_missing_images_are_skipped_and_counted(copy: Path):
     for i in (0, 7, 8):
         (copy / "images" / "train" / f"CLEVR_train_{i:06d}.png").unlink()
-    with pytest.warns(UserWarning, match="3 of 40 scenes of split train are skipped: their image is not in"):
+    with pytest.warns(UserWarning, match="skipped 3 of 40 scenes of split train: their image is not in"):
         task = clevr(copy, size=16, val=0.0)
     assert len(task.train) == 37
     table = parse_scenes(copy / "scenes" / "CLEVR_train_scenes.json")
@@ -104,8 +107,8 @@ def test_missing_images_are_skipped_and_counted(copy: Path):
         assert states[kept][:, :3] * 3 == pytest.approx(table.coords[table.rows(original)], abs=1e-6)
     shutil.rmtree(copy / "images" / "val")
     with (
-        pytest.raises(FileNotFoundError, match="none of the images of 6 scenes of split val is in"),
-        pytest.warns(UserWarning, match="3 of 40"),
+        pytest.raises(UserError, match="none of the images of 6 scenes of split val is in"),
+        pytest.warns(UserWarning, match="skipped 3 of 40"),
     ):
         clevr(copy, size=16)
 
@@ -113,14 +116,14 @@ def test_missing_images_are_skipped_and_counted(copy: Path):
 def test_a_broken_png_is_named(copy: Path):
     file = copy / "images" / "train" / "CLEVR_train_000003.png"
     file.write_bytes(file.read_bytes()[:200])
-    with pytest.raises(ValueError, match=r"CLEVR_train_000003.png is not a whole image"):
+    with pytest.raises(UserError, match=r"CLEVR_train_000003.png is not a valid image"):
         clevr(copy, size=16)
 
 
 def test_bad_arguments(made: Path, tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"no CLEVR in .*nowhere: expected folders images and scenes there"):
+    with pytest.raises(UserError, match=r"CLEVR not found in .*nowhere: expected a folder with .* images and scenes"):
         clevr(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"val must be a part of the training samples, from 0 to below 1, got 1\.0"):
+    with pytest.raises(UserError, match=r"val must be a fraction of the training samples, from 0 to below 1, got 1\.0"):
         clevr(made, val=1.0)
-    with pytest.raises(ValueError, match="the image size must be at least 1, got 0"):
+    with pytest.raises(UserError, match="the image size must be at least 1, got 0"):
         clevr(made, size=0)

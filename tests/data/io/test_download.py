@@ -1,4 +1,4 @@
-"""Downloads from a local server that breaks off, lies, ignores ranges or is not there."""
+"""Downloads from a local server that ends connections early, ignores ranges, or does not exist."""
 
 import hashlib
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from setpredict.core.errors import UserError
 from setpredict.data.io.download import download
 
 CONTENT = bytes(range(256)) * 2000
@@ -22,7 +23,7 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     breaks: int = 0
-    """How many answers still break off in the middle."""
+    """The number of answers that will still end in the middle."""
     ranges: bool = True
     slow: float = 0
     asked: list[str | None]
@@ -82,40 +83,40 @@ def test_plain(server: Server, tmp_path: Path):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_goes_on_where_the_server_broke_off(server: Server, tmp_path: Path, ranges: bool):
+def test_resumes_where_the_server_stopped(server: Server, tmp_path: Path, ranges: bool):
     server.breaks, server.ranges = 2, ranges
     download([server.url], tmp_path / "file.gz", MD5, wait=0.0)
     assert (tmp_path / "file.gz").read_bytes() == CONTENT
     assert server.asked[1] == f"bytes={len(CONTENT) // 2}-"
 
 
-def test_a_server_that_always_breaks_off_leaves_no_file(server: Server, tmp_path: Path):
+def test_a_server_that_always_stops_early_leaves_no_file(server: Server, tmp_path: Path):
     server.breaks, server.ranges = 99, False
-    with pytest.raises(ConnectionError, match=r"could not download file.gz \(.* broke off after 256000 of 512000"):
+    with pytest.raises(UserError, match=r"could not download file.gz \(.* ended after 256000 of 512000 bytes\)"):
         download([server.url], tmp_path / "file.gz", MD5, tries=2, wait=0.0)
     assert not (tmp_path / "file.gz").exists()
 
 
-def test_a_wrong_checksum_is_refused_and_the_next_mirror_asked(server: Server, tmp_path: Path):
-    with pytest.raises(ConnectionError, match=r"its MD5 is .*, expected 0123"):
+def test_a_wrong_checksum_is_an_error_and_the_next_mirror_is_tried(server: Server, tmp_path: Path):
+    with pytest.raises(UserError, match=r"its MD5 is .*, expected 0123"):
         download([server.url], tmp_path / "file.gz", "0123", tries=1)
     assert not any(p.suffix in (".gz", ".part") for p in tmp_path.iterdir())
     download(["http://127.0.0.1:9/file.gz", server.url], tmp_path / "file.gz", MD5, tries=1)
     assert (tmp_path / "file.gz").exists()
 
 
-def test_a_stale_part_is_thrown_away(server: Server, tmp_path: Path):
+def test_a_stale_part_is_discarded(server: Server, tmp_path: Path):
     (tmp_path / "file.gz.part").write_bytes(b"x" * (len(CONTENT) + 5))
     download([server.url], tmp_path / "file.gz", MD5, wait=0.0)
     assert (tmp_path / "file.gz").read_bytes() == CONTENT
 
 
-def test_no_network_says_where_to_put_the_file(tmp_path: Path):
-    with pytest.raises(ConnectionError) as error:
+def test_without_network_the_error_says_where_to_put_the_file(tmp_path: Path):
+    with pytest.raises(UserError) as error:
         download(["http://127.0.0.1:9/file.gz"], tmp_path / "file.gz", MD5, tries=1)
     message = str(error.value)
     assert "\n" not in message
-    assert "get it from http://127.0.0.1:9/file.gz yourself" in message
+    assert "download http://127.0.0.1:9/file.gz yourself" in message
     assert f"put it into {tmp_path}" in message
 
 

@@ -1,4 +1,4 @@
-"""The ray tracer: it looks like CLEVR, and it is fast enough."""
+"""The ray tracer: its images look like CLEVR's, and rays end on surfaces."""
 
 from pathlib import Path
 
@@ -8,48 +8,20 @@ from PIL import Image
 
 from setpredict.data.clevr.camera import WIDTH, recover_cameras, to_camera
 from setpredict.data.clevr.scene_files import parse_scenes
-from setpredict.data.compare_renders import compare_renders
-from setpredict.data.render.tracer import View, instance_mask, make_view, object_rows, render
 from setpredict.data.render.light import LIGHTS
-from setpredict.data.render.shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
 from setpredict.data.render.sampler import CAMERA, sample_scene
+from setpredict.data.render.shapes import CUBE, CYLINDER, SPHERE, distance, hit_rounded, normal, span
+from setpredict.data.render.tracer import View, object_rows, render
+from tests.data.views import instance_mask, make_view
 
 # The lights and materials were fitted to 40 other scenes of the excerpt.
 NOT_FITTED = [
-    1,
-    2,
-    4,
-    7,
-    9,
-    11,
-    12,
-    15,
-    18,
-    19,
-    20,
-    21,
-    22,
-    23,
-    25,
-    27,
-    28,
-    29,
-    31,
-    32,
-    33,
-    34,
-    35,
-    37,
-    38,
-    39,
-    40,
-    41,
-    42,
-    43,
-]
+    1, 2, 4, 7, 9, 11, 12, 15, 18, 19, 20, 21, 22, 23, 25, 27, 28, 29, 31, 32,
+    33, 34, 35, 37, 38, 39, 40, 41, 42, 43,
+]  # fmt: skip
 
 
-def test_close_to_the_genuine_images(real_data: Path):
+def test_close_to_the_original_images(real_data: Path):
     """The lights' jitter is unknown, so pixels cannot agree exactly; ground and objects must agree on average."""
     folder = real_data / "clevr-excerpt"
     table = parse_scenes(folder / "scenes" / "CLEVR_train_scenes.json").select(np.array(NOT_FITTED))
@@ -70,7 +42,7 @@ def test_close_to_the_genuine_images(real_data: Path):
 
 
 def test_order_of_objects_does_not_matter():
-    scene = sample_scene(0, "t", 3, least=6, most=6)
+    scene = sample_scene(0, "t", 3, min_objects=6, max_objects=6)
     view = scene.view
     other = View(view.objects[::-1].copy(), view.camera, view.lights)
     assert np.abs(render(view, 48).astype(int) - render(other, 48)).max() <= 1  # sums in another order
@@ -80,14 +52,14 @@ def test_order_of_objects_does_not_matter():
 
 
 def test_an_empty_scene_is_gray_ground():
-    view = sample_scene(0, "t", 0, least=0, most=0).view
+    view = sample_scene(0, "t", 0, min_objects=0, max_objects=0).view
     image = render(view, 32)
     assert (instance_mask(view) == -1).all()
     assert 60 < image.min() < image.max() < 220
     assert np.ptp(image.astype(int), axis=2).max() < 25
 
 
-def test_objects_darken_the_ground_beside_them_and_show_their_color():
+def test_objects_cast_shadows_and_show_their_color():
     coords = np.array([[0.0, 0.0, 0.7]])
     red = object_rows(coords, np.array([[0, 4, 0, 0]], np.uint8), np.zeros(1))
     view = View(red, CAMERA, LIGHTS)
@@ -100,7 +72,7 @@ def test_objects_darken_the_ground_beside_them_and_show_their_color():
     assert r > 2 * max(g, b)
 
 
-def test_metal_mirrors_its_neighbor():
+def test_metal_reflects_its_neighbor():
     coords = np.array([[0.0, 0.0, 0.7], [1.4, -0.2, 0.35]])
     attributes = np.array([[1, 6, 0, 0], [0, 4, 0, 1]], np.uint8)  # gray metal, small red rubber
     view = View(object_rows(coords, attributes, np.zeros(2)), CAMERA, LIGHTS)
@@ -145,13 +117,3 @@ def test_centers_are_where_the_scene_says():
     column, row = (int(v) for v in scene.pixels[front, :2])
     assert instance_mask(scene.view)[row, column] == front
     assert instance_mask(scene.view).shape[1] == WIDTH
-
-
-def test_comparison_picture(real_data: Path, tmp_path: Path):
-    out = compare_renders(
-        real_data / "clevr-renders", tmp_path / "c.png", split="val", scenes=[0, 5, 2], width=60, height=40
-    )
-    with Image.open(out) as picture:
-        assert picture.size == (240, 80)
-    with pytest.raises(ValueError, match="scene 999 is not one of the 250 scenes of split val"):
-        compare_renders(real_data / "clevr-renders", tmp_path / "c.png", split="val", scenes=[999])

@@ -1,16 +1,17 @@
-"""Boxes: the paper's heuristic against numbers worked out by hand, exact ones against what the renderer draws."""
+"""Boxes: the paper's heuristic against hand-computed numbers, exact ones against rendered masks."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from setpredict.data.clevr.camera import HEIGHT, RIGHT, WIDTH, recover_cameras
 from setpredict.data.clevr.boxes import exact_boxes, paper_boxes
+from setpredict.data.clevr.camera import HEIGHT, RIGHT, WIDTH, recover_cameras
 from setpredict.data.clevr.scene_files import SceneTable, parse_scenes
 from setpredict.data.clevr.states import ATTRIBUTES
-from setpredict.data.render.tracer import View, instance_mask, make_view
 from setpredict.data.render.sampler import sample_scene, scene_table
+from setpredict.data.render.tracer import View
+from tests.data.views import instance_mask, make_view
 
 FRAME = np.array([WIDTH, HEIGHT, WIDTH, HEIGHT])
 
@@ -52,7 +53,7 @@ def check_against_masks(table: SceneTable, cameras: np.ndarray) -> None:
         together = instance_mask(view)
         for i, box in enumerate(boxes[table.rows(scene)]):
             alone = instance_mask(View(view.objects[i : i + 1], view.camera, view.lights)) == 0
-            for mask in (together == i, alone):  # what is seen lies within; the middles of pixels are sampled
+            for mask in (together == i, alone):  # visible pixels lie within the box; their centers are sampled
                 rows, columns = np.nonzero(mask)
                 seen = (columns.min() + 0.5, rows.min() + 0.5, columns.max() + 0.5, rows.max() + 0.5)
                 assert box[0] - 0.15 <= seen[0]
@@ -60,7 +61,7 @@ def check_against_masks(table: SceneTable, cameras: np.ndarray) -> None:
                 assert box[2] + 0.15 >= seen[2]
                 assert box[3] + 0.15 >= seen[3]
             edges = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
-            assert np.abs(box - edges).max() < 2  # tight around the whole object
+            assert np.abs(box - edges).max() < 2  # tight around the complete object
 
 
 def test_exact_boxes_are_tight_on_real_scenes(real_data: Path):
@@ -80,10 +81,10 @@ def test_exact_boxes_with_recovered_cameras_are_the_same():
     assert np.abs(off * FRAME).max() < 0.5
 
 
-def test_exact_boxes_fit_genuine_images(real_data: Path):
-    """Saturated color in a genuine image is an object: its extent is the box of an object that stands alone.
+def test_exact_boxes_fit_original_images(real_data: Path):
+    """Saturated color in an original image is an object: its extent is the box of an isolated object.
 
-    How round edges are was fitted to these very images, so this guards the fit; it is no independent proof.
+    The rounding of edges was fitted to these images, so this protects the fit; it is not an independent check.
     """
     from PIL import Image
     from scipy import ndimage
@@ -100,8 +101,8 @@ def test_exact_boxes_fit_genuine_images(real_data: Path):
         for i, box in enumerate(mine):
             rubber, color = table.attributes[table.rows(scene)][i, :2] == (0, ATTRIBUTES["color"].index("gray"))
             inside = (box[:2] > 8).all() and (box[2:] < FRAME[2:] - 8).all()
-            apart = [np.any((o[:2] > box[2:] + 8) | (o[2:] < box[:2] - 8)) for j, o in enumerate(mine) if j != i]
-            if not rubber or color or not inside or not all(apart):
+            isolated = [np.any((o[:2] > box[2:] + 8) | (o[2:] < box[:2] - 8)) for j, o in enumerate(mine) if j != i]
+            if not rubber or color or not inside or not all(isolated):
                 continue
             left, top, right, bottom = (box + np.array([-5, -5, 6, 6])).astype(int)
             parts = np.empty((bottom - top, right - left), np.int32)
@@ -109,7 +110,7 @@ def test_exact_boxes_fit_genuine_images(real_data: Path):
             largest = 1 + np.argmax(np.bincount(parts.ravel())[1:])
             rows, columns = np.nonzero(parts == largest)
             seen = (left + columns.min(), top + rows.min(), left + columns.max() + 1)
-            off.append(np.abs(box[:3] - seen))  # not the bottom: the ground takes on a sphere's color there
+            off.append(np.abs(box[:3] - seen))  # not the bottom: a sphere colors the ground there
     assert len(off) > 20
     assert np.mean(off) < 0.7
     assert np.percentile(off, 95) < 2

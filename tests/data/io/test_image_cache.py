@@ -1,4 +1,4 @@
-"""The image cache: the resized images, built once, whole or not at all."""
+"""The image cache: the resized images, built once, completely or not at all."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from setpredict.core.errors import UserError
 from setpredict.data.io.images import image_cache, images_to_float
 
 
@@ -23,7 +24,7 @@ def write_images(folder: Path, count: int, size: tuple[int, int] = (48, 32)) -> 
     return files
 
 
-def test_holds_the_resized_images(tmp_path: Path, cache: Path):
+def test_contains_the_resized_images(tmp_path: Path, cache: Path):
     files = write_images(tmp_path / "in", 5)
     images = image_cache("some", files, 16)
     assert images.shape == (5, 3, 16, 16)
@@ -47,9 +48,9 @@ def test_is_built_once_and_again_when_sources_change(tmp_path: Path, cache: Path
     Image.new("RGB", (9, 9), (255, 0, 0)).save(files[2])
     images = image_cache("some", files, 8)
     assert (images[2, 0] == 255).all()
-    assert len(list(cache.rglob("*.npy"))) == 1  # the stale one is gone
+    assert len(list(cache.rglob("*.npy"))) == 1  # the stale one is deleted
     assert image_cache("some", files, 4).shape == (4, 3, 4, 4)
-    assert len(list(cache.rglob("*.npy"))) == 2  # sizes live side by side
+    assert len(list(cache.rglob("*.npy"))) == 2  # one per size
     assert len(image_cache("some", files[:3], 8)) == 3
 
 
@@ -58,23 +59,23 @@ def test_a_broken_image_is_named_and_nothing_is_left(tmp_path: Path, cache: Path
     files = write_images(tmp_path / "in", 3)
     whole = files[1].read_bytes()
     files[1].write_bytes({"cut": whole[: len(whole) // 2], "text": b"not a picture", "empty": b""}[damage])
-    with pytest.raises(ValueError, match=r"0001.png is not a whole image: ") as error:
+    with pytest.raises(UserError, match=r"0001.png is not a valid image: ") as error:
         image_cache("some", files, 8)
     assert "\n" not in str(error.value)
     assert not [p for p in cache.rglob("*") if p.suffix in (".npy", ".tmp")]
 
 
 def test_bad_arguments(tmp_path: Path):
-    with pytest.raises(ValueError, match="some has no images"):
+    with pytest.raises(UserError, match="some has no images"):
         image_cache("some", [], 8)
-    with pytest.raises(ValueError, match="the image size must be at least 1, got 0"):
+    with pytest.raises(UserError, match="the image size must be at least 1, got 0"):
         image_cache("some", write_images(tmp_path, 1), 0)
 
 
 CHILD = """
 import sys, time
 from pathlib import Path
-from setpredict.data import image_cache as module
+from setpredict.data.io import images as module
 slow, read = float(sys.argv[2]), module.read_image
 def read_slowly(file, size):
     time.sleep(slow)
@@ -101,7 +102,7 @@ def test_killed_while_building(tmp_path: Path, cache: Path):
         [sys.executable, "-c", CHILD, str(tmp_path / "in"), "0.2"], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
-    child.stdout.readline()  # one image is in
+    child.stdout.readline()  # one image is read
     time.sleep(0.05)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
@@ -118,7 +119,7 @@ def damaged(path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "other"])
-def test_a_damaged_cache_is_built_anew(tmp_path: Path, cache: Path, damage: str):
+def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path, damage: str):
     files = write_images(tmp_path / "in", 4)
     whole = np.array(image_cache("some", files, 8))
     (built,) = cache.rglob("*.npy")

@@ -1,0 +1,210 @@
+"""The dense head: per cell of a feature map, is an object's center here, and which element is it?
+
+It gives an image encoder a gradient at every place from the first step on, and its best cells are a predicted set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from setpredict.encoders.mlp import MLP
+from setpredict.sets import Sets
+
+FOCUS = 2.0
+"""How strongly the presence loss ignores cells that are already right (the focal loss's γ)."""
+PRIOR = 0.02
+"""Presence of every cell before training: most cells are empty."""
+SPREAD = 0.1
+"""Cells around a center are penalized less for being present: the width of that neighborhood, per object size …"""
+LEAST_SPREAD = 0.4
+"""… and at least, in cells."""
+
+
+@dataclass(frozen=True)
+class ElementLayout:
+    """What the D features of an element mean."""
+
+    features: int
+    """D."""
+    place: Literal["box", "point", "none"] = "none"
+    """Which features are places in the image: the first four (left, top, right, bottom), the first two (x, y), or none;
+    as fractions of its width and height."""
+    groups: tuple[tuple[int, int], ...] = ()
+    """One-hot groups, as feature ranges [start, stop)."""
+
+
+class DenseOutput(NamedTuple):
+    """What the head says of every cell."""
+
+    logits: Float[Tensor, "B h w"]
+    """Of the presence of an object's center."""
+    values: Float[Tensor, "B h w D"]
+    """The element, with places relative to the cell, box sizes as logarithms and groups as logits."""
+
+
+class DenseHead(nn.Module):
+    """A feature map (B, C, h, w) to a presence and an element per cell.
+
+    Args:
+        channels: C.
+        layout: What the features of an element mean.
+        hidden: Width of the head's hidden layer.
+
+    >>> head = DenseHead(8, ElementLayout(features=4, place="box"))
+    >>> head(torch.rand(2, 8, 5, 5)).values.shape
+    torch.Size([2, 5, 5, 4])
+    """
+
+    def __init__(self, channels: int, layout: ElementLayout, hidden: int = 128):
+        super().__init__()
+        self.layout = layout
+        self.network = MLP(channels, [hidden], 1 + layout.features)
+        last = self.network[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.mul_(0.1)
+            last.bias[0] = torch.tensor(PRIOR).logit()
+
+    def forward(self, features: Float[Tensor, "B C h w"]) -> DenseOutput:
+        x = self.network(features.permute(0, 2, 3, 1))  # (B, h, w, 1 + D)
+        return DenseOutput(x[..., 0], x[..., 1:])
+
+    def elements(self, values: Float[Tensor, "B h w D"]) -> Float[Tensor, "B h w D"]:
+        """The elements of all cells, as the data has them."""
+        parts, D = [], self.layout.features
+        centers = cell_centers(*values.shape[1:3], like=values)  # (h, w, 2)
+        per_cell = values.new_tensor([values.shape[2], values.shape[1]])
+        if self.layout.place == "box":
+            middle = centers + values[..., :2] / per_cell
+            size = values[..., 2:4].clamp(max=4).exp() / per_cell
+            parts += [middle - size / 2, middle + size / 2]
+        elif self.layout.place == "point":
+            parts.append(centers + values[..., :2] / per_cell)
+        at = sum(part.shape[-1] for part in parts)
+        for start, stop in sorted(self.layout.groups):
+            parts += [values[..., at:start], values[..., start:stop].softmax(dim=-1)]
+            at = stop
+        return torch.cat([*parts, values[..., at:D]], dim=-1)
+
+    def loss(
+        self, output: DenseOutput, target: Sets, centers: Float[Tensor, "B N 2"], sizes: Float[Tensor, "B N"]
+    ) -> Float[Tensor, " B"]:
+        """The loss of every image: focal loss of the presence, Huber of numbers and cross-entropy of groups.
+
+        `centers` are the places of the elements in the image, from 0 to 1, and `sizes` how large they look there, as a
+        fraction of its side. Of two elements in one cell the larger one counts.
+        """
+        h, w = output.logits.shape[1:]
+        found = assign_cells(target.mask.bool(), centers, sizes, h, w)
+        near = closeness(target.mask.bool(), centers, sizes, h, w)  # (B, h, w)
+        count = found.sample.new_zeros(len(target)).index_add(0, found.sample, torch.ones_like(found.sample))
+        share = 1 / count.clamp(min=1).to(output.logits.dtype)  # (B,)
+        loss = presence_loss(output.logits, near, found) * share
+        if len(found.sample):
+            values = output.values[found.sample, found.row, found.column]  # (M, D)
+            wanted = target.elements[found.sample, found.element]  # (M, D)
+            each = self._element_loss(values, wanted, centers[found.sample, found.element], h, w)
+            loss = loss.index_add(0, found.sample, each * share[found.sample])
+        return loss
+
+    def _element_loss(self, values: Tensor, wanted: Tensor, centers: Tensor, h: int, w: int) -> Float[Tensor, " M"]:
+        """Huber of the numbers, in cells for places, and cross-entropy of the groups, summed over the features."""
+        per_cell = wanted.new_tensor([w, h])
+        at, loss = 0, values.new_zeros(len(values))
+        inside = centers.clamp(0, 1 - 1e-6) * per_cell % 1 - 0.5
+        if self.layout.place == "box":
+            size = ((wanted[:, 2:4] - wanted[:, :2]) * per_cell).clamp(min=1e-2).log()
+            loss = _huber(values[:, :2], inside).sum(dim=1) + _huber(values[:, 2:4], size).sum(dim=1)
+            at = 4
+        elif self.layout.place == "point":
+            loss, at = _huber(values[:, :2], inside).sum(dim=1), 2
+        for start, stop in [*sorted(self.layout.groups), (self.layout.features, self.layout.features)]:
+            loss = loss + _huber(values[:, at:start], wanted[:, at:start]).sum(dim=1)
+            if stop > start:
+                labels = wanted[:, start:stop].argmax(dim=1)
+                loss = loss + F.cross_entropy(values[:, start:stop], labels, reduction="none")
+            at = stop
+        return loss
+
+    def proposals(self, output: DenseOutput, count: int) -> Sets:
+        """The `count` best cells as a set: local maxima of the presence first; what is no maximum has mask 0."""
+        scores = output.logits.sigmoid()
+        peak = scores >= F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
+        flat = torch.where(peak, scores, 0).flatten(1)  # (B, h·w)
+        count_there = min(count, flat.shape[1])
+        mask, index = flat.topk(count_there, dim=1)
+        elements = self.elements(output.values).flatten(1, 2)  # (B, h·w, D)
+        chosen = elements.gather(1, index[..., None].expand(-1, -1, elements.shape[-1]))
+        return Sets(chosen, mask).pad_to(count)
+
+
+class Cells(NamedTuple):
+    """The cells that hold an element, one row each."""
+
+    sample: Int[Tensor, " M"]
+    row: Int[Tensor, " M"]
+    column: Int[Tensor, " M"]
+    element: Int[Tensor, " M"]
+
+
+def assign_cells(
+    mask: Bool[Tensor, "B N"], centers: Float[Tensor, "B N 2"], sizes: Float[Tensor, "B N"], h: int, w: int
+) -> Cells:
+    """The cell that holds each element's center; of several elements in one cell only the largest stays.
+
+    >>> centers = torch.tensor([[[0.1, 0.1], [0.2, 0.2], [0.9, 0.6]]])
+    >>> assign_cells(torch.ones(1, 3).bool(), centers, torch.tensor([[0.1, 0.3, 0.2]]), 2, 2).element
+    tensor([1, 2])
+    """
+    B, N = mask.shape
+    column = (centers[..., 0].clamp(0, 1 - 1e-6) * w).long()
+    row = (centers[..., 1].clamp(0, 1 - 1e-6) * h).long()
+    cell = row * w + column  # (B, N)
+    same = (cell[:, :, None] == cell[:, None, :]) & mask[:, None, :]  # (B, N, N)
+    index = torch.arange(N, device=mask.device)
+    larger = (sizes[:, None, :] > sizes[:, :, None]) | (
+        (sizes[:, None, :] == sizes[:, :, None]) & (index[None, None, :] < index[None, :, None])
+    )
+    keep = mask & ~(same & larger).any(dim=2)
+    sample, element = keep.nonzero(as_tuple=True)
+    return Cells(sample, row[sample, element], column[sample, element], element)
+
+
+def closeness(
+    mask: Bool[Tensor, "B N"], centers: Float[Tensor, "B N 2"], sizes: Float[Tensor, "B N"], h: int, w: int
+) -> Float[Tensor, "B h w"]:
+    """How close each cell is to the nearest center, from 0 to 1: a Gaussian whose width grows with the object."""
+    if not mask.shape[1]:
+        return centers.new_zeros(len(mask), h, w)
+    grid = cell_centers(h, w, like=centers)  # (h, w, 2)
+    scale = centers.new_tensor([w, h])
+    squared = ((grid[None, None] - centers[:, :, None, None]) * scale).square().sum(dim=-1)  # (B, N, h, w), in cells
+    width = (SPREAD * sizes * max(h, w)).clamp(min=LEAST_SPREAD)[:, :, None, None]
+    near = (-squared / (2 * width**2)).exp()
+    return torch.where(mask[:, :, None, None], near, 0).amax(dim=1)
+
+
+def presence_loss(logits: Float[Tensor, "B h w"], near: Float[Tensor, "B h w"], found: Cells) -> Float[Tensor, " B"]:
+    """The focal loss, summed over the cells; empty cells near a center count less."""
+    log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
+    loss = -((1 - near) ** 4) * log_p.exp() ** FOCUS * log_q
+    at = (found.sample, found.row, found.column)
+    loss = loss.index_put(at, -(log_q[at].exp() ** FOCUS) * log_p[at])
+    return loss.flatten(1).sum(dim=1)
+
+
+def cell_centers(h: int, w: int, like: Tensor) -> Float[Tensor, "h w 2"]:
+    """The center (x, y) of every cell, from 0 to 1."""
+    x = (torch.arange(w, device=like.device, dtype=like.dtype) + 0.5) / w
+    y = (torch.arange(h, device=like.device, dtype=like.dtype) + 0.5) / h
+    return torch.stack([x[None, :].expand(h, w), y[:, None].expand(h, w)], dim=-1)
+
+
+def _huber(a: Tensor, b: Tensor) -> Tensor:
+    return F.smooth_l1_loss(a, b, reduction="none", beta=0.1)

@@ -1,0 +1,40 @@
+"""CSV logs: columns that grow, incomplete rows, and resuming."""
+
+from pathlib import Path
+
+from setpredict.core.log_file import LogFile, read_log
+
+
+def test_columns_may_appear_later(tmp_path: Path):
+    log = LogFile(tmp_path / "log.csv")
+    log.write(1, {"loss": 0.5})
+    log.write(2, {"val": 2.0})
+    log.write(3, {"loss": 1 / 3, "val": 1e-9})
+    assert read_log(tmp_path / "log.csv") == [
+        {"step": "1", "loss": "0.5"},
+        {"step": "2", "val": "2"},
+        {"step": "3", "loss": "0.333333", "val": "1e-09"},
+    ]
+
+
+def test_an_incomplete_last_row_is_dropped(tmp_path: Path):
+    log = LogFile(tmp_path / "log.csv")
+    for step in (1, 2):
+        log.write(step, {"loss": 1.0, "lr": 0.5})
+    with open(log.path, "a", encoding="utf-8") as f:
+        f.write("3,0.")
+    assert [row["step"] for row in read_log(log.path)] == ["1", "2"]
+
+
+def test_a_missing_or_empty_log_has_no_rows(tmp_path: Path):
+    assert read_log(tmp_path / "none.csv") == []
+    assert read_log(LogFile(tmp_path / "new.csv").path) == []
+
+
+def test_resuming_keeps_the_rows_up_to_a_step_and_starting_again_none(tmp_path: Path):
+    log = LogFile(tmp_path / "log.csv")
+    for step in (10, 20, 30):
+        log.write(step, {"loss": 1.0})
+    LogFile(log.path, resumed_at=20).write(25, {"lr": 1.0})
+    assert [row["step"] for row in read_log(log.path)] == ["10", "20", "25"]
+    assert read_log(LogFile(log.path).path) == []

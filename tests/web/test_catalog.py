@@ -1,0 +1,55 @@
+"""The models of a server: shipped ones and runs, from one loader."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from setpredict.config import DataConfig
+from setpredict.core.errors import UserError
+from setpredict.runs.loaded import load
+from setpredict.runs.shipped import shipped
+from setpredict.runs.train import train_run
+from setpredict.web.catalog import Served, load_catalog
+from tests.training.tiny_experiment import tiny_experiment
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "my run (2)"
+    train_run(tiny_experiment(), folder, console=Console(quiet=True))
+    return folder
+
+
+def test_shipped_models_come_first_then_runs_by_names_that_are_safe_in_an_address(run: Path):
+    models = load_catalog([run, run])
+    assert list(models) == [*shipped(), "run-my-run-2", "run-my-run-2-again"]
+    assert {name: served.name for name, served in models.items()} == {name: name for name in models}
+    info = models["run-my-run-2"].info()
+    assert (info.tab, info.method, info.trained_steps, info.samples, info.latent) == ("run", "DSPN", 2, 10, 8)
+    assert (info.scores, info.date, info.note) == ({}, "", "")
+
+
+def test_a_shipped_model_has_the_scores_of_its_card():
+    served = load_catalog()["points-idspn"]
+    info, card = served.info(), served.run.card
+    assert card is not None
+    assert (info.tab, info.method, info.date, info.parameters) == ("points", "iDSPN", card.date, card.parameters)
+    assert info.scores["hungarian ×1000"] == f"{1000 * card.metrics['hungarian']:.3f}"
+    assert info.samples == card.samples
+
+
+@pytest.mark.parametrize("data", [DataConfig("mnist", "nowhere"), DataConfig("folder", "nowhere")])
+def test_data_that_is_not_on_this_machine_is_no_error_and_not_downloaded(data: DataConfig):
+    run = load("points-mlp")
+    run.experiment.data = data
+    served = Served("points-mlp", "points", run, "test")
+    assert served.info().samples == 0
+    with pytest.raises(UserError, match="is not on this machine"):
+        served.sample(0)
+    assert not Path("nowhere").exists()
+
+
+def test_a_folder_that_is_not_a_run_is_named(tmp_path: Path):
+    with pytest.raises(UserError, match="is not a run"):
+        load_catalog([tmp_path])
