@@ -1,4 +1,4 @@
-"""The type checker that tests put around the whole package: beartype, where an int may stand for a float."""
+"""The type checker for all calls in the package during tests: beartype, which accepts an int for a float."""
 
 from beartype import BeartypeConf, beartype
 

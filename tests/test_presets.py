@@ -1,4 +1,4 @@
-"""Every preset loads; at the paper's scale, every model is built at full size and takes one step."""
+"""Presets: their values, and their models; at the paper's scale, every model is built and takes one step."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,16 @@ import pytest
 import torch
 from PIL import Image
 
-from setpredict.config import ConfigError, from_dict, to_dict
+from setpredict.build import make_loss, make_task, model_config
+from setpredict.config import DataConfig, Experiment, Implicit, LastSteps, SceneOptions, Unrolled, from_json, to_json
+from setpredict.core.errors import UserError
+from setpredict.data.description import read_description, to_description
+from setpredict.data.sources.scenes import generate
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
-from setpredict.presets import METHODS, PRESETS, SCALES, DataConfig, Experiment, make_task, preset
+from setpredict.presets import METHODS, PRESETS, SCALES, preset
 from setpredict.sets import Sets
-from setpredict.data.description import read_card, to_card
+from setpredict.studies import configure, studies
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
 
@@ -60,29 +64,32 @@ def synthetic(name: str) -> SetTask:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_survives_json(name, method, scale):
-    experiment = preset(name, method, scale)
-    assert from_dict(Experiment, to_dict(experiment)) == experiment
-    assert experiment.decoder.kind == {"mlp": "mlp", "lstm": "lstm"}.get(method, "dspn")
+def test_the_method_decides_the_decoder(name, scale):
+    decoders = {method: preset(name, method, scale).decoder for method in METHODS}
+    assert {method: decoder.method for method, decoder in decoders.items()} == {
+        "dspn": "DSPN",
+        "idspn": "iDSPN",
+        "mlp": "MLP",
+        "lstm": "LSTM",
+    }
+    assert decoders["dspn"].gradient == Unrolled()
+    assert decoders["idspn"].gradient == Implicit()
 
 
-COUNTS = {  # the auto-encoder's is in REPRODUCE's table; the others are recorded so that a change is seen
-    ("mnist", "dspn"): 85_634,
-}
+COUNTS = {("mnist", "dspn"): 85_634}  # parameters of the paper's auto-encoder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_dry_run_at_the_papers_scale(name, method, capsys):
+def test_one_step_at_the_papers_scale(name, method, capsys):
     experiment = preset(name, method, "paper")
     experiment.train = replace(experiment.train, max_steps=1, batch_size=2, workers=0, threads=1)
     task = synthetic(name)
     fabric = make_fabric(experiment.train)
-    state = TrainState.fresh(fabric, SetPredictor.from_config(experiment.model(task)), experiment.train)
-    fit(fabric, state, task, experiment.train, experiment.loss)
+    state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(experiment, task)), experiment.train)
+    fit(fabric, state, task, experiment.train, make_loss(experiment.loss, task))
     assert state.step == 1
     count = sum(p.numel() for p in state.model.parameters())
     with capsys.disabled():
@@ -94,21 +101,64 @@ def test_the_papers_hyperparameters():
     mnist = preset("mnist", "dspn", "paper")
     assert (mnist.train.lr, mnist.train.batch_size, mnist.train.epochs) == (0.01, 32, 100)
     assert (mnist.train.clip_grad, mnist.train.schedule, mnist.train.ema) == (None, "constant", 0.0)
-    assert (mnist.decoder.steps, mnist.decoder.step_size, mnist.loss.repr_weight) == (10, 25.0, 0.1)
+    assert (mnist.decoder.solver.steps, mnist.decoder.solver.step_size, mnist.loss.repr_weight) == (10, 25.0, 0.1)
     assert (mnist.loss.set, mnist.loss.steps, mnist.loss.masks) == ("chamfer", "all", "feature")
     state = preset("clevr-state", "dspn", "paper")
     assert (state.train.lr, state.latent, state.encoder.kind, state.encoder.hidden) == (3e-4, 512, "relation", (512,))
     assert (state.input.depth, state.input.width, state.data.size) == (34, 64, 128)
     idspn = preset("clevr-state", "idspn", "paper")
-    assert (idspn.decoder.steps, idspn.train.few_steps_until, idspn.train.batch_size) == (40, 0.5, 128)
-    assert (idspn.decoder.clip_norm, idspn.decoder.momentum, idspn.decoder.nesterov) == (10.0, 0.9, True)
+    solver = idspn.decoder.solver
+    assert (solver.steps, idspn.train.few_steps_until, idspn.train.batch_size) == (40, 0.5, 128)
+    assert (solver.clip_norm, solver.momentum, solver.nesterov) == (10.0, 0.9, True)
     assert (idspn.encoder.kind, idspn.encoder.pool, idspn.encoder.normalize) == ("mlp", "fspool-free", False)
     assert (idspn.input.depth, idspn.input.tail, idspn.loss.repr_weight) == (18, "idspn", 0.0)
     assert (idspn.train.lr, idspn.train.schedule, idspn.train.decay_at) == (1e-3, "step", (0.9,))
     assert preset("mnist", "mlp", "paper").decoder.mask_bias == 1.0
 
 
-def test_parts_of_a_data_set():
+def test_idspn_on_mnist_decays_its_weights():
+    """On hundreds of points, a gradient of one step lets the scale of the representation grow without bound."""
+    small = preset("mnist", "idspn", "small")
+    assert (small.decoder.method, small.decoder.gradient) == ("iDSPN", Implicit())
+    assert (small.train.optimizer, small.train.weight_decay, small.train.lr) == ("adamw", 1.0, 1e-3)
+    others = [preset(name, "idspn", "small").train for name in PRESETS if name != "mnist"]
+    assert {(train.optimizer, train.weight_decay) for train in others} == {("adam", 0.0)}
+
+
+def test_the_last_step_gradient_is_a_row_of_the_mnist_study():
+    study = studies()["mnist"]
+    row = study.row("DSPN, last-step gradient")
+    experiment = configure(study, row, "small", seed=3)
+    decoder, solver, train = experiment.decoder, experiment.decoder.solver, experiment.train
+    assert decoder.method == row.name
+    assert (decoder.gradient, decoder.initial, decoder.loss, decoder.mask) == (LastSteps(1), "fixed", "huber", "clamp")
+    assert (solver.steps, solver.step_size, solver.momentum, solver.nesterov) == (12, 12.5, 0.5, True)
+    assert (experiment.loss.steps, experiment.loss.repr_weight) == ("last", 0.0)
+    assert (train.lr, train.optimizer, train.weight_decay, train.seed) == (1e-3, "adamw", 1.0, 3)
+    assert row.steps == (12, 24)
+
+
+def test_every_call_gives_an_experiment_of_its_own():
+    """Experiments are mutable: changing one must not change the next."""
+    for method in METHODS:
+        first = preset("mnist", method)
+        first.decoder.hidden, first.encoder.hidden, first.train.lr, first.data.val = (1,), (1,), 9.0, 1
+        again = preset("mnist", method)
+        assert (again.decoder.hidden, again.train.lr, again.data.val) != ((1,), 9.0, 1), method
+        assert again == preset("mnist", method), method
+
+
+def test_an_experiment_with_an_absolute_data_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    experiment = preset("folder")
+    experiment.data.folder = "here"
+    assert experiment.located().data.folder == str(tmp_path / "here")
+    assert experiment.data.folder == "here"
+    assert experiment.located() == experiment.located().located()
+    assert preset("multisets").located() == preset("multisets")
+
+
+def test_the_first_samples_of_a_data_set():
     task = make_task(DataConfig("multisets", train=10, val=5, test=7))
     assert [len(task.split(s)) for s in ("train", "val", "test")] == [10, 5, 7]
     small = make_task(DataConfig("polygons")).limited(test=3)
@@ -118,21 +168,21 @@ def test_parts_of_a_data_set():
 
 
 def test_unknown_presets_are_named():
-    with pytest.raises(ConfigError, match="no preset is called 'coco'"):
+    with pytest.raises(UserError, match="there is no preset 'coco'; presets are polygons, multisets"):
         preset("coco")
 
 
-def test_an_empty_part_is_a_split_of_no_samples():
+def test_an_empty_split_has_no_samples():
     task = make_task(DataConfig("polygons")).limited(val=0)
     assert (len(task.train), len(task.val), len(task.test)) == (32_000, 0, 1_000)
     with pytest.raises(ValueError, match="the split is empty"):
         task.loader("val", 4)
-    with pytest.raises(ConfigError, match=r"--data.val must be at least 0, got -1"):
+    with pytest.raises(UserError, match=r"--data.val must be at least 0, got -1"):
         make_task(DataConfig("multisets", val=-1))
 
 
 def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...], same: bool = False) -> DataConfig:
-    """Sets of the given sizes, going in and coming out, with two features both."""
+    """Input and target sets of the given sizes, both with two features."""
     pairs = list(zip(inputs, outputs, strict=True))
     lines = [{"input": [[i, j] for j in range(n)], "set": [[j, i] for j in range(m)]} for i, (n, m) in enumerate(pairs)]
     lines = [line | {"input": line["set"]} for line in lines] if same else lines
@@ -143,65 +193,65 @@ def set_folder(root: Path, inputs: tuple[int, ...], outputs: tuple[int, ...], sa
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "shared", "room"),
+    ("inputs", "outputs", "shared", "capacity"),
     [
         ((3, 1, 2), (2, 1, 2), False, 3),  # larger than the outputs
-        ((1, 3, 2), (2, 2, 2), False, 3),  # larger and of many sizes, outputs of one
+        ((1, 3, 2), (2, 2, 2), False, 3),  # larger and of several sizes, outputs of one
         ((0, 2, 1), (2, 2, 2), False, 2),
-        ((2, 2, 2), (3, 3, 3), False, 2),  # one size each, but not the same
+        ((2, 2, 2), (3, 3, 3), False, 2),  # of one size each, but not the same
         ((2, 1, 0), (3, 1, 2), False, 2),
         ((3, 1, 2), (3, 1, 2), False, 3),  # the same sizes, but other sets
         ((3, 1, 2), (3, 1, 2), True, 3),  # each is its own target
         ((2, 2, 2), (2, 2, 2), True, 2),
     ],
 )
-def test_input_sets_have_sizes_of_their_own(tmp_path, method, inputs, outputs, shared, room):
+def test_input_sets_have_sizes_of_their_own(tmp_path, method, inputs, outputs, shared, capacity):
     experiment = preset("folder", method)
     experiment.data = set_folder(tmp_path, inputs, outputs, same=shared)
     task = make_task(experiment.data)
     assert task.auto_encodes == shared
     assert (task.max_input_size, task.input_variable) == (max(inputs), len(set(inputs)) > 1)
-    (tmp_path / "card.json").write_text(json.dumps(to_card(task)))
-    described = read_card(tmp_path / "card.json")
+    (tmp_path / "task.json").write_text(json.dumps(to_description(task)))
+    described = read_description(tmp_path / "task.json")
     assert (described.max_input_size, described.input_variable) == (task.max_input_size, task.input_variable)
-    config = experiment.model(task)
-    assert experiment.model(described) == config
-    assert (config.input.shared, config.input.max_size or config.max_size) == (shared, room)
-    model = SetPredictor.from_config(from_dict(type(config), to_dict(config)))
+    config = model_config(experiment, task)
+    assert model_config(experiment, described) == config
+    assert (config.input.shared, config.input.max_size or config.max_size) == (shared, capacity)
+    model = SetPredictor.from_config(from_json(type(config), to_json(config)))
     batch = task.train.batch(np.arange(3), 0)
     assert model(batch.input, batch.target).final.elements.shape == (3, max(outputs), 2)
     assert isinstance(batch.input, Sets)
-    alone = model.encode(model.prepare(batch.input.to_list()[:1]))  # how much padding there is does not matter
-    torch.testing.assert_close(alone, model.encode(batch.input)[:1])
+    alone = model.encode(model.prepare(batch.input.to_list()[:1]))  # the amount of padding does not matter
+    torch.testing.assert_close(alone.vector, model.encode(batch.input).vector[:1])
 
 
-def test_room_for_input_sets_can_be_set(tmp_path):
+def test_the_capacity_for_input_sets_can_be_set(tmp_path):
     experiment = preset("folder")
     experiment.data = set_folder(tmp_path, (3, 3), (2, 2))
     task = make_task(experiment.data)
     experiment.input.max_size = 5
-    config = experiment.model(task)
+    config = model_config(experiment, task)
     assert (config.input.max_size, config.input.variable, config.input.shared) == (5, True, False)
     assert len(SetPredictor.from_config(config).predict(task.train.batch(np.arange(2), 0).input)) == 2
     experiment.input.max_size = 2
-    with pytest.raises(ConfigError, match=r"input.max_size must be at least 3, as the largest input set, got 2"):
-        experiment.model(task)
+    with pytest.raises(UserError, match=r"input.max_size must be at least 3, as the largest input set, got 2"):
+        model_config(experiment, task)
 
 
-def test_a_shared_encoder_without_masks_takes_no_sets_that_vary():
-    config = preset("multisets").model(synthetic("multisets"))
+def test_a_shared_encoder_without_masks_takes_sets_of_one_size_only():
+    config = model_config(preset("multisets"), synthetic("multisets"))
     assert (config.input.shared, config.input.max_size, config.input.variable) == (True, 0, None)
     config.input.variable = True
-    with pytest.raises(ConfigError, match=r"one fixed size, but input.variable is true; set input.shared to false"):
+    with pytest.raises(UserError, match=r"one fixed size, but input.variable is true; set input.shared to false"):
         SetPredictor.from_config(config)
     config.input.shared = False
     assert len(SetPredictor.from_config(config).predict([[[0.1, 0.2]], []])) == 2
 
 
-def test_configurations_from_before_input_sizes_still_load():
-    saved = to_dict(preset("mnist"))
+def test_fields_that_an_older_configuration_lacks_have_their_defaults():
+    saved = to_json(preset("mnist"))
     del saved["input"]["variable"]
-    assert from_dict(Experiment, saved) == preset("mnist")
+    assert from_json(Experiment, saved) == preset("mnist")
 
 
 def coco_folder(root: Path) -> Path:
@@ -218,7 +268,7 @@ def coco_folder(root: Path) -> Path:
     return root
 
 
-def test_the_preset_folder_takes_what_data_check_takes(tmp_path, monkeypatch):
+def test_the_preset_folder_takes_whatever_data_check_takes(tmp_path, monkeypatch):
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
     root = coco_folder(tmp_path)
     one = DataConfig("folder", str(root), size=16, train=1)
@@ -233,13 +283,11 @@ def test_the_preset_folder_takes_what_data_check_takes(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"nothing holds no data set: expected train.jsonl, "):
         make_task(DataConfig("folder", str(tmp_path / "nothing")))
     for needed in (DataConfig("folder"), DataConfig("coco")):
-        with pytest.raises(ConfigError, match=f"--data.folder is needed for the data set '{needed.name}'"):
+        with pytest.raises(UserError, match=f"--data.folder is needed for the data set '{needed.name}'"):
             make_task(needed)
 
 
 def test_the_preset_folder_takes_clevrs_layout(tmp_path, monkeypatch):
-    from setpredict.data.sources.scenes import SceneOptions, generate
-
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
     made = generate(SceneOptions(tmp_path / "made", train=4, val=1, size=8))
     task = make_task(DataConfig("folder", str(made), target="box", size=8))

@@ -1,4 +1,4 @@
-"""Sets: padding, ragged lists, permutation and what is refused."""
+"""Sets and Prediction: padding, ragged lists, permutation, and errors."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setpredict import NotFinite, Prediction, Sets
+from setpredict import NotFinite, Prediction, Sets, UserError
 
 ragged = st.lists(
     st.lists(st.tuples(st.floats(-5, 5, width=32), st.floats(-5, 5, width=32)), max_size=5), min_size=1, max_size=4
@@ -49,13 +49,15 @@ def test_padding_is_zeros_and_masked_out():
     ],
 )
 def test_bad_lists_are_named(sets, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         Sets.from_list(sets, **options)
 
 
-def test_words_are_not_numbers():
-    with pytest.raises((TypeError, ValueError), match="set 0"):
+def test_text_is_not_numbers():
+    with pytest.raises(UserError, match="set 0 is not a list of equally long lists of numbers"):
         Sets.from_list([[["a", "b"]]])
+    with pytest.raises(UserError, match="set 0 holds complex128, expected numbers"):
+        Sets.from_list([np.array([[1j]])])
 
 
 def test_permute_changes_order_only():
@@ -76,15 +78,17 @@ def test_soft_masks_are_thresholded_after_clamping():
     assert sets.sizes.tolist() == [2]
 
 
-def test_collate_joins_batches_of_different_room():
-    joined = Sets.collate([Sets.from_list([[[1.0]]]), Sets.from_list([[[2.0], [3.0]], []])])
-    assert joined.elements.shape == (3, 2, 1)
-    assert joined.sizes.tolist() == [1, 2, 0]
+def test_padding_to_a_larger_size_adds_masked_zeros():
+    sets = Sets.from_list([[[2.0], [3.0]], [[4.0]]])
+    padded = sets.pad_to(4)
+    assert padded.elements[..., 0].tolist() == [[2, 3, 0, 0], [4, 0, 0, 0]]
+    assert padded.mask.tolist() == [[True, True, False, False], [True, False, False, False]]
+    assert sets.pad_to(2) is sets
     with pytest.raises(ValueError, match="cannot pad sets of 2 elements to max_size=1"):
-        Sets.collate([joined], max_size=1)
+        sets.pad_to(1)
 
 
-def test_wrong_shapes_and_types_are_refused():
+def test_wrong_shapes_and_types_raise():
     with pytest.raises(ValueError, match=r"\(B, N, D\)"):
         Sets(torch.zeros(2, 3), torch.zeros(2, 3))
     with pytest.raises(ValueError, match=r"mask must have shape \(B, N\) = \(2, 3\)"):
@@ -95,7 +99,7 @@ def test_wrong_shapes_and_types_are_refused():
         Sets(torch.zeros(2, 3, 1, dtype=torch.long), torch.zeros(2, 3))
 
 
-def test_moving_keeps_the_kind_of_mask():
+def test_moving_keeps_a_bool_mask_bool():
     hard = Sets.from_list([[[1.0]]]).to(torch.float64)
     assert hard.elements.dtype == torch.float64
     assert hard.mask.dtype == torch.bool
@@ -113,7 +117,7 @@ def test_indexing_gives_batches():
         sets[3]
 
 
-def test_prediction_moves_whole():
+def test_moving_a_prediction_moves_all_of_its_parts():
     prediction = Prediction(
         torch.zeros(3, 2, 4, 1), torch.ones(3, 2, 4), torch.zeros(3, 2), torch.zeros(2, 2), torch.zeros(2).long()
     )
@@ -122,7 +126,13 @@ def test_prediction_moves_whole():
     assert moved.steps_taken is not None
     assert moved.steps_taken.dtype == torch.int64
     assert prediction.steps == 2
-    assert prediction.traveled.shape == (3, 2)
+    assert prediction.displacement.shape == (3, 2)
+
+
+def test_displacement_is_the_distance_from_the_initial_set_with_masks():
+    elements = torch.tensor([0.0, 3.0]).view(2, 1, 1, 1)
+    prediction = Prediction(elements, torch.tensor([1.0, 5.0]).view(2, 1, 1))
+    assert prediction.displacement.tolist() == [[0.0], [5.0]]
 
 
 def test_infinite_masks_are_named():
@@ -131,13 +141,13 @@ def test_infinite_masks_are_named():
         sets.check_finite()
 
 
-def test_precision_that_is_asked_for_is_kept():
+def test_float64_is_kept_where_it_was_given_or_asked_for():
     assert Sets.from_list([[[0.1]]], dtype=torch.float64).elements.item() == 0.1
     assert Sets.from_list([[[0.1]]]).elements.dtype == torch.float32
     assert Sets.from_list([np.array([[0.1]])]).elements.item() == 0.1
 
 
 @pytest.mark.parametrize("index", [1, np.int64(1), torch.tensor(1), -1])
-def test_one_set_by_any_kind_of_number(index):
+def test_one_set_by_any_kind_of_index(index):
     sets = Sets.from_list([[[0.1]], [[0.2], [0.3]]])
     assert sets[index].sizes.tolist() == [2]

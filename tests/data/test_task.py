@@ -9,12 +9,13 @@ from setpredict.data.sources.multisets import multisets
 from setpredict.data.task import Batch, Fields, SetTask
 
 
-def same(a: Batch, b: Batch) -> bool:
-    return bool(
-        torch.equal(a.index, b.index)
-        and torch.equal(a.target.elements, b.target.elements)
-        and torch.equal(a.target.mask, b.target.mask)
-    )
+def assert_same(a: Batch, b: Batch) -> None:
+    for name, x, y in (
+        ("index", a.index, b.index),
+        ("elements", a.target.elements, b.target.elements),
+        ("mask", a.target.mask, b.target.mask),
+    ):
+        assert torch.equal(x, y), f"{name} of batch {a.index.tolist()} and {b.index.tolist()} differ"
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def test_loader_repeats_and_epochs_differ(task: SetTask):
     loader = task.loader("train", 10, epoch=3)
     first, second = list(loader), list(loader)
     assert len(first) == len(loader) == 10
-    assert all(same(a, b) for a, b in zip(first, second))
+    for a, b in zip(first, second, strict=True):
+        assert_same(a, b)
     other = list(task.loader("train", 10, epoch=4))
     assert not torch.equal(first[0].index, other[0].index)
     a = task.train.batch(np.arange(5), 3).target.elements
@@ -42,16 +44,18 @@ def test_seed_changes_the_order(task: SetTask):
 
 def test_val_does_not_change_with_the_epoch(task: SetTask):
     a, b = (list(task.loader("val", 10, epoch=e)) for e in (0, 5))
-    assert all(same(x, y) for x, y in zip(a, b))
+    for x, y in zip(a, b, strict=True):
+        assert_same(x, y)
     assert torch.cat([x.index for x in a]).tolist() == list(range(23))
 
 
 @pytest.mark.parametrize("start", [0, 3, 10])
 def test_start_resumes_bit_equal(task: SetTask, start: int):
-    whole = list(task.loader("train", 10, epoch=1))
+    complete = list(task.loader("train", 10, epoch=1))
     rest = task.loader("train", 10, epoch=1, start=start)
     assert len(rest) == 10 - start
-    assert all(same(a, b) for a, b in zip(whole[start:], rest, strict=True))
+    for a, b in zip(complete[start:], rest, strict=True):
+        assert_same(a, b)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -60,7 +64,8 @@ def test_workers_give_identical_batches(task: SetTask, workers: int):
         a = list(task.loader(split, 4, workers=0))
         b = list(task.loader(split, 4, workers=workers))
         assert len(a) == len(b)
-        assert all(same(x, y) for x, y in zip(a, b))
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
 
 
 def test_leaving_a_loader_with_workers_ends_its_threads(task: SetTask):
@@ -112,7 +117,7 @@ def test_global_state_is_not_used(task: SetTask):
     a = next(iter(task.loader("train", 8)))
     np.random.seed(1)  # noqa: NPY002
     torch.manual_seed(1)
-    assert same(a, next(iter(task.loader("train", 8))))
+    assert_same(a, next(iter(task.loader("train", 8))))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_unknown_and_empty_splits(task: SetTask):
 def test_subsets(task: SetTask):
     small = task.limited(train=4, val=0)
     assert [len(small.split(name)) for name in ("train", "val", "test")] == [4, 0, 7]
-    assert same(small.train.batch(np.arange(4), 2), task.train.batch(np.arange(4), 2))
+    assert_same(small.train.batch(np.arange(4), 2), task.train.batch(np.arange(4), 2))
     with pytest.raises(UserError, match="a subset of this split must have 0 to 7 samples, got 8"):
         task.limited(test=8)
 

@@ -133,10 +133,10 @@ def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path, keep: int):
     path = write_scenes(tmp_path / "CLEVR_train_scenes.json")
     first = read_scenes(path)
     (built,) = cache.rglob("*.npz")
-    whole = built.read_bytes()
-    built.write_bytes(whole[:keep])
+    complete = built.read_bytes()
+    built.write_bytes(complete[:keep])
     assert np.array_equal(read_scenes(path).coords, first.coords)
-    assert len(built.read_bytes()) == len(whole)
+    assert len(built.read_bytes()) == len(complete)
     np.savez(built, offsets=np.arange(3))  # valid, but with other content
     assert np.array_equal(read_scenes(path).coords, first.coords)
 

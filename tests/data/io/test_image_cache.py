@@ -57,8 +57,8 @@ def test_is_built_once_and_again_when_sources_change(tmp_path: Path, cache: Path
 @pytest.mark.parametrize("damage", ["cut", "text", "empty"])
 def test_a_broken_image_is_named_and_nothing_is_left(tmp_path: Path, cache: Path, damage: str):
     files = write_images(tmp_path / "in", 3)
-    whole = files[1].read_bytes()
-    files[1].write_bytes({"cut": whole[: len(whole) // 2], "text": b"not a picture", "empty": b""}[damage])
+    complete = files[1].read_bytes()
+    files[1].write_bytes({"cut": complete[: len(complete) // 2], "text": b"not a picture", "empty": b""}[damage])
     with pytest.raises(UserError, match=r"0001.png is not a valid image: ") as error:
         image_cache("some", files, 8)
     assert "\n" not in str(error.value)
@@ -114,20 +114,20 @@ def test_killed_while_building(tmp_path: Path, cache: Path):
 
 
 def damaged(path: Path, damage: str) -> None:
-    whole = path.read_bytes()
-    path.write_bytes({"cut": whole[: len(whole) // 2], "text": b"not an array", "empty": b""}[damage])
+    complete = path.read_bytes()
+    path.write_bytes({"cut": complete[: len(complete) // 2], "text": b"not an array", "empty": b""}[damage])
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "other"])
 def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path, damage: str):
     files = write_images(tmp_path / "in", 4)
-    whole = np.array(image_cache("some", files, 8))
+    complete = np.array(image_cache("some", files, 8))
     (built,) = cache.rglob("*.npy")
     if damage == "other":
         np.save(built, np.zeros((2, 3, 8, 8), np.uint8))
     else:
         damaged(built, damage)
-    assert np.array_equal(image_cache("some", files, 8), whole)
+    assert np.array_equal(image_cache("some", files, 8), complete)
     assert list(cache.rglob("*.npy")) == [built]
     before = built.stat().st_mtime_ns
     image_cache("some", files, 8)

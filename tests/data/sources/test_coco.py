@@ -99,8 +99,8 @@ def test_one_category_needs_no_one_hot_and_a_test_file_is_the_test_split(root: P
     task = coco(write(root, one), test, size=8, val=0.34, test_images=root / "train2017")
     assert (task.features, task.groups) == (4, {})
     assert (len(task.train), len(task.val), len(task.test)) == (2, 1, 1)
-    beside = coco(root / "annotations" / "instances_train2017.json", size=8, test_images=root / "train2017")
-    assert len(beside.test) == 1  # the file next to it is the test split
+    neighbor = coco(root / "annotations" / "instances_train2017.json", size=8, test_images=root / "train2017")
+    assert len(neighbor.test) == 1  # the file next to it is the test split
     with pytest.raises(UserError, match="its categories differ from those of the training file"):
         coco(write(root), test, size=8, test_images=root / "train2017")
 
@@ -125,12 +125,12 @@ def test_each_max_size_has_its_own_images(root: Path, monkeypatch):
 
 
 def test_each_annotation_file_has_its_own_images(root: Path, monkeypatch):
-    whole = write(root)
+    complete = write(root)
     part = write(root, lambda made: made["images"].pop(), "train_small.json")
-    for path in (whole, part):
+    for path in (complete, part):
         coco(path, images=root / "train2017", size=8)
     monkeypatch.setattr("setpredict.data.io.images._build", None)
-    assert [len(coco(path, images=root / "train2017", size=8, val=0.0).train) for path in (whole, part)] == [3, 2]
+    assert [len(coco(path, images=root / "train2017", size=8, val=0.0).train) for path in (complete, part)] == [3, 2]
 
 
 def set_value(where: str, index: int, name: str, value):

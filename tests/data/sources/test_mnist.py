@@ -94,11 +94,11 @@ def test_the_cache_follows_the_files(small: Path, cache: Path):
 
 def test_broken_files(small: Path):
     path = small / "t10k-images-idx3-ubyte.gz"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    complete = path.read_bytes()
+    path.write_bytes(complete[: len(complete) // 2])
     with pytest.raises(UserError, match=r"t10k-images-idx3-ubyte.gz is not a valid gzip file"):
         mnist(small)
-    path.write_bytes(gzip.compress(gzip.decompress(whole)[:-5]))
+    path.write_bytes(gzip.compress(gzip.decompress(complete)[:-5]))
     with pytest.raises(UserError, match=r"has 7835 bytes of data, expected \(10, 28, 28\)"):
         mnist(small)
     path.write_bytes(b"<html>")
