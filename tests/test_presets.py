@@ -280,7 +280,7 @@ def test_the_preset_folder_takes_whatever_data_check_takes(tmp_path, monkeypatch
         task = make_task(data)
         assert (task.kind, task.input_size, len(task.train), len(task.val)) == ("boxes", 16, 1, 1)
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(ValueError, match=r"nothing holds no data set: expected train.jsonl, "):
+    with pytest.raises(UserError, match=r"nothing contains no data set: expected train.jsonl, "):
         make_task(DataConfig("folder", str(tmp_path / "nothing")))
     for needed in (DataConfig("folder"), DataConfig("coco")):
         with pytest.raises(UserError, match=f"--data.folder is needed for the data set '{needed.name}'"):

@@ -1,4 +1,4 @@
-"""A table on a small part of MNIST, interrupted once and continued, and the page that is made of it."""
+"""Studies and `reproduce`: a table on a small part of MNIST, interrupted and resumed, and the page made of it."""
 
 import json
 
@@ -6,16 +6,17 @@ import pytest
 from rich.console import Console
 
 from setpredict import reproduce as module
-from setpredict.cli import run
-from setpredict.config import ConfigError
+from setpredict.build import make_task, model_config
+from setpredict.cli.main import run
+from setpredict.config import DataConfig, Experiment, LastSteps
+from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
-from setpredict.presets import DataConfig, Experiment, make_task
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.studies import changed, configure, studies
 
 
-def test_the_papers_numbers_are_all_there():
+def test_the_papers_numbers():
     assert TABLES["mnist"]["DSPN (all), 10 steps"]["chamfer"] == (0.09, 0.01)
     assert TABLES["clevr-box"]["DSPN (last), 20 steps"]["AP90"] == (12.3, 2.6)
     assert TABLES["clevr-state"]["DSPN (all), 30 steps"]["AP0.5"] == (66.8, 4.1)
@@ -37,14 +38,15 @@ def test_every_ablation_is_a_model():
     study = studies()["ablations"]
     task = make_task(configure(study, study.rows[0], "small", 0).data)
     for row in study.rows:
-        SetPredictor.from_config(configure(study, row, "small", 0).model(task))
+        SetPredictor.from_config(model_config(configure(study, row, "small", 0), task))
 
 
 def test_options_of_a_row_are_checked():
-    assert changed(Experiment(), {"decoder.steps": 3}).decoder.steps == 3
-    with pytest.raises(ConfigError, match=r"did you mean experiment\.decoder\.steps"):
-        changed(Experiment(), {"decoder.step": 3})
-    with pytest.raises(ConfigError, match="no row is called 'GAN'; there are 'MLP'"):
+    found = changed(Experiment(), {"decoder.solver.steps": 3, "decoder.gradient": "last:2"}).decoder
+    assert (found.solver.steps, found.gradient) == (3, LastSteps(2))
+    with pytest.raises(UserError, match=r"did you mean experiment\.decoder\.solver\.steps"):
+        changed(Experiment(), {"decoder.solver.step": 3})
+    with pytest.raises(UserError, match="there is no row 'GAN'; rows are 'MLP'"):
         studies()["mnist"].row("GAN")
 
 
@@ -52,14 +54,14 @@ def test_a_table_is_of_one_data_set(tmp_path, monkeypatch):
     monkeypatch.setenv("SETPREDICT_DATA", str(tmp_path))
     old = {"row": "MLP", "seed": 0, "config": {"data": {"name": "clevr"}}}
     (tmp_path / "clevr-box-small.json").write_text(json.dumps({"runs": [old]}))
-    with pytest.raises(ConfigError, match="has runs on clevr, and these would be on scenes: choose another --results"):
+    with pytest.raises(UserError, match="has runs on clevr, and these would be on scenes: choose another --results"):
         reproduce("clevr-box", "small", 1, out=tmp_path / "runs", results=tmp_path)
 
 
-def test_rows_of_an_earlier_file_stay(tmp_path):
-    """A clone has the files of results, and no runs."""
+def test_rows_of_an_earlier_file_are_kept(tmp_path):
+    """A clone of the repository has the files of results, but no runs."""
     names = [row.name for row in studies()["mnist"].rows]
-    old = [{"row": row, "seed": seed, "from": "file"} for row in (names[1], names[0], "gone") for seed in (0, 1)]
+    old = [{"row": row, "seed": seed, "from": "file"} for row in (names[1], names[0], "removed") for seed in (0, 1)]
     (tmp_path / "mnist-small.json").write_text(json.dumps({"runs": old}))
     run = tmp_path / "runs" / "any"
     run.mkdir(parents=True)
@@ -74,7 +76,7 @@ def test_rows_of_an_earlier_file_stay(tmp_path):
 
 
 @pytest.mark.slow
-def test_mnist_at_small_scale_interrupted_and_continued(real_data, tmp_path, monkeypatch):
+def test_mnist_at_small_scale_interrupted_and_resumed(real_data, tmp_path, monkeypatch):
     options = {"out": tmp_path / "runs", "results": tmp_path / "results", "max_steps": 3}
     options["data"] = DataConfig("mnist", train=64, val=8, test=16)
     trained, real = [], module.train_run
@@ -93,7 +95,7 @@ def test_mnist_at_small_scale_interrupted_and_continued(real_data, tmp_path, mon
     monkeypatch.setattr(module, "train_run", lambda e, f, **rest: (again.append(f), real(e, f, **rest)))
     content = reproduce("mnist", "small", 2, rows=["LSTM", "DSPN (last)"], console=Console(quiet=True), **options)
     assert not set(trained) & set(again)
-    assert len(again) == 3  # one seed of LSTM, two of DSPN; the MLP of before is in the table too
+    assert len(again) == 3  # one seed of LSTM, two of DSPN; the MLP from before is in the table too
     assert [(r["row"], r["seed"]) for r in content["runs"]][:3] == [("MLP", 0), ("MLP", 1), ("LSTM", 0)]
     assert all(e["samples"] == 16 for r in content["runs"] for e in r["evaluations"])
     assert content["runs"][0]["curve"]["minutes"]

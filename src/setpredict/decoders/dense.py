@@ -1,0 +1,26 @@
+"""The dense head alone as a decoder: its best cells are the predicted set."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from setpredict.encoders import Code
+from setpredict.sets import Prediction, Sets
+
+
+class DenseDecoder(nn.Module):
+    """The proposals of the dense head: local maxima of the presence, at most N.
+
+    It has no parameters and passes no gradients back: the head is trained by its own loss. On images it is the baseline
+    that a set decoder must beat.
+    """
+
+    steps, needs, set_encoder = 0, ("proposals",), None
+
+    def forward(self, code: Code, *, steps: int | None = None, keys: Tensor | None = None) -> Prediction:
+        assert code.proposals is not None
+        found = code.proposals.detach()
+        return Prediction(found.elements[None], found.mask[None])
+
+    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
+        return None
