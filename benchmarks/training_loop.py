@@ -17,7 +17,7 @@ from setpredict.build import make_loss, make_task, model_config
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.runs.folder import RunFolder
-from setpredict.runs.train import TrainingRun
+from setpredict.runs.training_run import TrainingRun
 from setpredict.training.devices import make_fabric
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.log import ProgressLine, RunLog

@@ -1,6 +1,7 @@
 """Studies and `reproduce`: a table on a small part of MNIST, interrupted and resumed, and the page made of it."""
 
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -8,12 +9,14 @@ from rich.console import Console
 from setpredict import reproduce as module
 from setpredict.build import make_task, model_config
 from setpredict.cli.main import run
-from setpredict.config import DataConfig, Experiment, LastSteps
+from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.studies import changed, configure, studies
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_the_papers_numbers():
@@ -30,8 +33,10 @@ def test_every_row_is_an_experiment_with_a_folder_of_its_own():
         assert all("/" not in row.slug for row in study.rows)
         seen = [configure(study, row, "small", 0) for row in study.rows]
         assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
-        names = {row.name for row in study.rows}
-        assert all(row in names for group in study.groups.values() for row in group.values())
+        names = [row.name for row in study.rows]
+        assert {row for group in study.groups.values() for row in group.values()} <= set(names)
+        for i, row in enumerate(study.rows):
+            assert row.after is None or row.after in names[:i], f"{row.name} starts from a row that is not before it"
 
 
 def test_every_ablation_is_a_model():
@@ -39,6 +44,14 @@ def test_every_ablation_is_a_model():
     task = make_task(configure(study, study.rows[0], "small", 0).data)
     for row in study.rows:
         SetPredictor.from_config(model_config(configure(study, row, "small", 0), task))
+
+
+def test_published_ablations_are_models_of_the_same_size():
+    runs = json.loads((ROOT / "results" / "ablations-small.json").read_text())["runs"]
+    task = make_task(from_json(Experiment, runs[0]["config"]).data)
+    for record in runs:
+        model = SetPredictor.from_config(model_config(from_json(Experiment, record["config"]), task))
+        assert sum(p.numel() for p in model.parameters()) == record["parameters"], record["row"]
 
 
 def test_options_of_a_row_are_checked():

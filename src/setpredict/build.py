@@ -14,9 +14,19 @@ from torchmetrics import Metric
 from setpredict.config import DataConfig, EncoderConfig, Experiment, LossConfig, ModelConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
+from setpredict.data.augment import AugmentedSplit
 from setpredict.data.locate import open_path
-from setpredict.decoders import DSPN, Decoder, LSTMDecoder, MLPDecoder, initial_set
-from setpredict.encoders import MLP, DeepSetEncoder, RelationEncoder, ResNetEncoder
+from setpredict.decoders import DSPN, Decoder, DenseDecoder, LSTMDecoder, MLPDecoder, initial_set
+from setpredict.encoders import (
+    MLP,
+    ConvEncoder,
+    DeepSetEncoder,
+    DenseHead,
+    ElementLayout,
+    ImageEncoder,
+    RelationEncoder,
+    ResNetEncoder,
+)
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
 from setpredict.metrics import BoxAveragePrecision, SetDistance, SetSizeAccuracy, StateAveragePrecision
@@ -28,6 +38,12 @@ def make_task(data: DataConfig) -> SetTask:
     for name, count in counts.items():
         if count < 0:
             raise UserError(f"--data.{name} must be at least 0, got {count}")
+    task = _load_task(data, counts)
+    augmented = data.name in ("folder", "coco") if data.augmented is None else data.augmented
+    return _augment(task, data) if augmented else task
+
+
+def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
     images: dict[str, Any] = {"target": data.target, "boxes": data.boxes, "size": data.size}
     match data.name:
         case "multisets":
@@ -41,19 +57,34 @@ def make_task(data: DataConfig) -> SetTask:
         case "mnist":
             task = load("mnist", folder=data.folder, seed=data.seed)
         case "clevr":
-            task = load("clevr", folder=data.folder, seed=data.seed, **images)
+            task = load("clevr", folder=data.folder, seed=data.seed, allow_outside=data.allow_outside, **images)
         case _ if data.folder is None:
             raise UserError(f"--data.folder is needed for the data set {data.name!r}")
         case "folder":
-            task = open_path(data.folder, seed=data.seed, **images)
+            task = open_path(data.folder, seed=data.seed, allow_outside=data.allow_outside, **images)
         case _:
-            task = load(data.name, folder=data.folder, size=data.size, seed=data.seed)
+            options = {"size": data.size, "seed": data.seed, "allow_outside": data.allow_outside}
+            task = load(data.name, folder=data.folder, **options)
     return task.limited(**counts) if counts else task
+
+
+def _augment(task: SetTask, data: DataConfig) -> SetTask:
+    if task.input_kind != "image":
+        if data.augmented:
+            raise UserError(f"--data.augmented is for images, and {task.name} has {task.input_kind}s")
+        return task
+    a = data.augment
+    if not (a.zoom >= 1 and 0 <= a.aspect < 1 and 0 <= a.color < 1):
+        raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {a}")
+    return replace(task, train=AugmentedSplit(task.train, a, task.kind, data.seed))
 
 
 def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
     """The model of an experiment for a data set, which decides sizes and dimensions."""
-    input = replace(experiment.input, kind=task.input_kind, size=task.input_size)
+    kind = task.input_kind
+    if kind == "image":
+        kind = experiment.input.kind if experiment.input.kind in ("conv", "resnet") else "conv"
+    input = replace(experiment.input, kind=kind, size=task.input_size, dense=_wants_dense_head(experiment, task))
     if task.input_kind == "set":
         largest = task.max_input_size or task.max_size
         capacity = input.max_size or largest
@@ -66,8 +97,34 @@ def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
         input.shared = input.shared and task.auto_encodes and task.input_size == task.features and fits
         if not input.shared:
             input.max_size, input.variable = capacity, varies
-    shape = task.max_size, task.features, task.variable
-    return ModelConfig(*shape, experiment.latent, input, experiment.encoder, experiment.decoder)
+    return ModelConfig(
+        max_size=task.max_size,
+        features=task.features,
+        variable=task.variable,
+        latent=experiment.latent,
+        input=input,
+        encoder=experiment.encoder,
+        decoder=experiment.decoder,
+        elements=task.kind,
+        groups=dict(task.groups),
+    )
+
+
+def _wants_dense_head(experiment: Experiment, task: SetTask) -> bool:
+    """Whether anything needs a dense head; raises where the data cannot train one."""
+    wants = {
+        "--method dense": experiment.decoder.kind == "dense",
+        "--decoder.initial dense": experiment.decoder.kind == "dspn" and experiment.decoder.initial == "dense",
+        "--input.warmup": experiment.input.warmup > 0,
+        "--loss.dense": experiment.loss.dense > 0,
+    }
+    asked = [option for option, wanted in wants.items() if wanted]
+    if asked and not task.has_centers:
+        raise UserError(
+            f"{asked[0]} needs a dense head, and {task.name} does not say where in an image its elements are: it takes "
+            "images with boxes, points or CLEVR's objects"
+        )
+    return bool(asked) or (experiment.input.dense and task.has_centers)
 
 
 def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
@@ -79,8 +136,12 @@ def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
     if not isinstance(decoder, Decoder):
         missing = [n for n in ("steps", "needs", "set_encoder", "target_loss") if not hasattr(decoder, n)]
         raise UserError(f"the decoder {type(decoder).__name__} is not a Decoder: it has no {' and no '.join(missing)}")
-    if decoder.needs != "vector":
-        raise UserError(f"the decoder {type(decoder).__name__} needs {decoder.needs!r}; input encoders offer 'vector'")
+    offered = ("vector", "proposals") if config.input.dense else ("vector",)
+    needs = (decoder.needs,) if isinstance(decoder.needs, str) else decoder.needs
+    missing = [part for part in needs if part not in offered]
+    if missing:
+        name, has = type(decoder).__name__, " and ".join(offered)
+        raise UserError(f"the decoder {name} needs {missing[0]}, but the input encoder offers {has}")
     return _input_encoder(config, decoder), decoder
 
 
@@ -92,6 +153,8 @@ def _decoder(c: ModelConfig) -> nn.Module:
     match d.kind:
         case "mlp":
             return MLPDecoder(c.latent, **shape, hidden=d.hidden, variable=c.variable, mask_bias=d.mask_bias)
+        case "dense":
+            return DenseDecoder()
         case "lstm" if not d.hidden:
             raise UserError("decoder.hidden must have the width of the lstm, got ()")
         case "lstm":
@@ -110,18 +173,19 @@ def _decoder(c: ModelConfig) -> nn.Module:
                 gradient=d.gradient,
                 loss=d.loss,
                 mask=mask,
+                learned_steps=d.step_scale == "learned",
                 project=unit_box if d.project == "unit" else None,
                 recompute=d.recompute,
             )
-    raise UserError(f"decoder.kind must be dspn, mlp, lstm or module:Class, got {d.kind!r}")
+    raise UserError(f"decoder.kind must be dspn, mlp, lstm, dense or module:Class, got {d.kind!r}")
 
 
 def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
     match c.input.kind:
         case "vector":
             return MLP(c.input.size, c.input.hidden, c.latent)
-        case "image":
-            return ResNetEncoder(c.latent, c.input.size, c.input.depth, c.input.width, c.input.tail)
+        case "conv" | "resnet":
+            return _image_encoder(c)
     if c.input.shared and c.input.size != c.features:
         raise UserError(
             f"input.shared encodes the input with the output's set encoder, but input elements have {c.input.size} "
@@ -136,6 +200,20 @@ def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
         return decoder.set_encoder
     variable = c.variable if c.input.variable is None else c.input.variable
     return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
+
+
+def _image_encoder(c: ModelConfig) -> ImageEncoder:
+    i = c.input
+    if i.kind == "conv":
+        backbone = ConvEncoder(c.latent, i.size, i.widths, i.stride)
+    else:
+        backbone = ResNetEncoder(c.latent, i.size, i.depth, i.width, i.tail, i.stem, i.stride)
+    if not i.dense:
+        return ImageEncoder(backbone)
+    place = {"boxes": "box", "points": "point"}.get(c.elements, "none")
+    groups = tuple((first, end) for first, end in c.groups.values())
+    head = DenseHead(backbone.map_channels, ElementLayout(c.features, place, groups))  # pyright: ignore[reportArgumentType]
+    return ImageEncoder(backbone, head, c.max_size)
 
 
 def _set_encoder(c: ModelConfig, features: int, max_size: int, variable: bool) -> nn.Module:
@@ -173,7 +251,7 @@ def make_loss(loss: LossConfig, task: SetTask) -> OuterLoss:
             "loss.masks 'filter' with the chamfer loss does not train masks, and the sets here differ in size; "
             "use loss.masks 'feature'"
         )
-    for name in ("repr_weight", "mask_weight"):
+    for name in ("repr_weight", "mask_weight", "dense"):
         weight = getattr(loss, name)
         if not 0 <= weight < float("inf"):
             raise UserError(f"loss.{name} must be 0 or more, got {weight:g}")
@@ -183,7 +261,7 @@ def make_loss(loss: LossConfig, task: SetTask) -> OuterLoss:
     set_loss: SetLoss = partial(chamfer_loss, cost=cost, masks=loss.masks)
     if loss.set == "hungarian":
         set_loss = partial(hungarian_loss, cost=cost, masks=loss.masks, mask_weight=loss.mask_weight)
-    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight)
+    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight, loss.dense)
 
 
 def make_metrics(task: SetTask, loss: OuterLoss) -> dict[str, Metric]:

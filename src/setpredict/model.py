@@ -9,22 +9,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from safetensors.torch import save_model
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from setpredict.build import make_parts
 from setpredict.config import InputConfig, ModelConfig, from_json, to_json
+from setpredict.config.bounds import check_sizes
 from setpredict.config.migrate import renamed_weight
 from setpredict.core.errors import NotFinite, UserError
-from setpredict.core.files import atomic, write_text
+from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
-from setpredict.core.weights import load_weights
-from setpredict.decoders import RandomSet
+from setpredict.core.weights import check_header, load_weights, save_weights
+from setpredict.decoders import DenseDecoder, RandomSet
 from setpredict.encoders import Code, as_code
 from setpredict.sets import Prediction, Sets
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+IMAGES = ("conv", "resnet")
 
 
 class SetPredictor(nn.Module):
@@ -48,6 +49,7 @@ class SetPredictor(nn.Module):
     @classmethod
     def from_config(cls, config: ModelConfig) -> SetPredictor:
         """Build the model that a configuration describes, with new weights from torch's global seed."""
+        check_sizes(config)
         return cls(*make_parts(config), config)
 
     def forward(
@@ -57,12 +59,31 @@ class SetPredictor(nn.Module):
         *,
         steps: int | None = None,
         keys: Int[Tensor, " B"] | None = None,
+        centers: Float[Tensor, "B N 3"] | None = None,
+        warmup: bool = False,
     ) -> Prediction:
-        """The trajectory of sets. With the target, its representation loss too, for the λ term of training."""
+        """The trajectory of sets, and what training needs besides.
+
+        Args:
+            input: Images, vectors or sets.
+            target: The true sets; their representation loss is then computed too, for the λ term of training.
+            steps: T, instead of the decoder's.
+            keys: One key per sample for random initial sets.
+            centers: Where the true elements are in the image and how large they look, for the loss of a dense head.
+            warmup: Do not decode: the prediction is what the dense head proposes.
+        """
         code = self.encode(input)
-        prediction = self.decoder(code, steps=steps, keys=keys)
-        if target is not None and not self.shares_encoder:
+        if warmup:
+            assert code.proposals is not None
+            prediction = DenseDecoder()(code)
+            idle = sum(p.sum() for p in self.decoder.parameters()) * 0  # processes wait for every parameter's gradient
+        else:
+            prediction, idle = self.decoder(code, steps=steps, keys=keys), 0
+        if target is not None and not warmup and not self.shares_encoder:
             prediction.target_loss = self.decoder.target_loss(target, code)
+        if target is not None and centers is not None and code.dense is not None:
+            places = centers[..., :2], centers[..., 2]
+            prediction.dense_loss = self.input_encoder.head.loss(code.dense, target, *places) + idle
         return prediction
 
     @property
@@ -95,7 +116,7 @@ class SetPredictor(nn.Module):
         if isinstance(input, Sets) or (wants and wants.kind == "set"):
             return self._prepare_sets(input, wants).check_finite("input").to(weight.device, weight.dtype)
         given = input if isinstance(input, Tensor) else np.asarray(input)
-        if wants and wants.kind == "image" and "int" in str(given.dtype):
+        if wants and wants.kind in IMAGES and "int" in str(given.dtype):
             raise UserError(f"images are numbers from 0 to 1, got {given.dtype}: divide by 255")
         tensor = given if isinstance(given, Tensor) else torch.from_numpy(given.astype(np.float32))
         if wants:
@@ -123,13 +144,13 @@ class SetPredictor(nn.Module):
         return sets
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write `config.json` and `model.safetensors`, each atomically."""
+        """Write `config.json` and `model.safetensors`, each atomically; the weights with a checksum."""
         if self.config is None:
             raise UserError("this model was put together by hand, so no config.json can be written for it; build it "
                             "with SetPredictor.from_config, or give SetPredictor(…, config=…)")  # fmt: skip
         folder = Path(folder)
         with atomic(folder / WEIGHTS) as temporary:
-            save_model(self, str(temporary))
+            save_weights(self, temporary)
         write_text(folder / CONFIG, json.dumps(to_json(self.config), indent=2) + "\n")
 
     @classmethod
@@ -137,13 +158,17 @@ class SetPredictor(nn.Module):
         """Load what `save_pretrained` wrote, of this version or an older one.
 
         Nothing in the files is executed, with one exception: an encoder or decoder of somebody's own (module:Class) is
-        imported by name, and only if `allow_own_code` is set.
+        imported by name, and only if `allow_own_code` is set. The weights are verified by their checksum and must be
+        finite. Before a model of built-in parts is allocated, its shapes are compared with those of the weights.
         """
         folder = Path(folder)
         config = read_config(folder / CONFIG)
         own = next((kind for kind in (config.encoder.kind, config.decoder.kind) if ":" in kind), None)
         if own and not allow_own_code:
             raise UserError(f"{folder / CONFIG} asks for the code {own!r}; if you trust it, pass allow_own_code=True")
+        if not own:  # classes of somebody's own may not be able to be built without data
+            _check_random_set(config, folder / WEIGHTS)
+            check_header(partial(cls.from_config, config), folder / WEIGHTS, lambda m: partial(migrate_weights, m))
         model = cls.from_config(config)
         load_weights(model, folder / WEIGHTS, keep_precision=True, rename=partial(migrate_weights, model))
         return model.to(device)
@@ -151,12 +176,9 @@ class SetPredictor(nn.Module):
 
 def read_config(path: Path) -> ModelConfig:
     """The model's configuration from a JSON file, or an error that names what is wrong in it."""
-    try:
-        return from_json(ModelConfig, json.loads(path.read_text(encoding="utf-8")), where=path.name)
-    except FileNotFoundError:
-        raise UserError(f"{path} not found: is {path.parent} a saved model?") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as e:
-        raise UserError(f"{path} is not valid JSON: {e}") from None
+    if not path.is_file():
+        raise UserError(f"{path} not found: is {path.parent} a saved model?")
+    return from_json(ModelConfig, read_json(path), where=path.name)
 
 
 def migrate_weights(model: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -169,9 +191,17 @@ def migrate_weights(model: nn.Module, tensors: dict[str, Tensor]) -> dict[str, T
     return tensors
 
 
+def _check_random_set(config: ModelConfig, weights: Path) -> None:
+    """A random initial set is drawn when the model is built, from a shape that the weights must vouch for."""
+    drawn = 4 * config.max_size * config.features
+    if config.decoder.initial == "random" and weights.is_file() and drawn > max(weights.stat().st_size, 2**20):
+        shape = f"{config.max_size} × {config.features}"
+        raise UserError(f"{weights} does not fit the model: it is smaller than a random initial set of {shape} numbers")
+
+
 def _describe(wants: InputConfig) -> str:
     return {
         "vector": f"vectors of {wants.size} numbers, shape (B, {wants.size})",
-        "image": f"images of shape (B, 3, {wants.size}, {wants.size})",
+        **dict.fromkeys(IMAGES, f"images of shape (B, 3, {wants.size}, {wants.size})"),
         "set": f"sets whose elements have {wants.size} features",
     }[wants.kind]

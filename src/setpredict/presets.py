@@ -18,11 +18,11 @@ from setpredict.config import (
 )
 from setpredict.core.errors import UserError
 
-Method = Literal["dspn", "idspn", "mlp", "lstm"]
+Method = Literal["dspn", "idspn", "mlp", "lstm", "dense"]
 Scale = Literal["paper", "small"]
 
 PRESETS = ("polygons", "multisets", "mnist", "clevr-box", "clevr-state", "scenes-box", "scenes-state", "folder")
-METHODS: tuple[Method, ...] = ("dspn", "idspn", "mlp", "lstm")
+METHODS: tuple[Method, ...] = ("dspn", "idspn", "mlp", "lstm", "dense")
 SCALES: tuple[Scale, ...] = ("paper", "small")
 
 IDSPN = DecoderConfig(
@@ -48,6 +48,8 @@ def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experi
         _as_idspn(experiment, scale)
     elif method != "dspn":
         experiment.decoder = replace(experiment.decoder, kind=method)
+    if method == "dense":
+        experiment.loss, experiment.input = replace(experiment.loss, dense=1.0), replace(experiment.input, warmup=0)
     return experiment
 
 
@@ -77,6 +79,7 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
         return Experiment(
             data,
             latent=512,
+            input=InputConfig("resnet"),
             encoder=EncoderConfig("relation", hidden=(512,)),
             decoder=DecoderConfig(hidden=(512, 512)),
             train=TrainConfig(lr=3e-4, workers=2),
@@ -86,8 +89,8 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
         data.min_objects, data.max_objects = 3, 6
     return Experiment(
         data,
-        latent=128,
-        input=InputConfig(depth=10, width=16, tail="idspn"),
+        latent=256,
+        input=InputConfig("conv", warmup=3000),
         encoder=EncoderConfig("relation", hidden=(128,)),
         decoder=DecoderConfig(hidden=(256, 256)),
         train=TrainConfig(
@@ -114,7 +117,7 @@ def _folder(data: DataConfig, scale: Scale) -> Experiment:
     return Experiment(
         data,
         latent=512 if wide else 128,
-        input=InputConfig(depth=34 if wide else 18, width=64 if wide else 16),
+        input=InputConfig("resnet") if wide else InputConfig("conv"),
         train=train,
     )
 

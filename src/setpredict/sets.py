@@ -179,6 +179,8 @@ class Prediction:
     """The first step whose set carries gradients; a set loss "over all steps" starts there."""
     target_loss: Float[Tensor, " B"] | None = None
     """L_repr(Y, z) of the target, with gradients, where a target was given (the λ term of Algorithm 1)."""
+    dense_loss: Float[Tensor, " B"] | None = None
+    """The loss of the dense head, with gradients, where the model has one and a target was given."""
 
     @property
     def final(self) -> Sets:

@@ -21,12 +21,13 @@ from setpredict.web.server import create_app, settings
 def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Served:
     """An untrained model for a task."""
     torch.manual_seed(0)
+    kind = "resnet" if task.input_kind == "image" else task.input_kind
     config = ModelConfig(
         task.max_size,
         task.features,
         task.variable,
         latent=8,
-        input=InputConfig(task.input_kind, task.input_size, hidden=(8,), depth=18, width=2),
+        input=InputConfig(kind, task.input_size, hidden=(8,), depth=18, width=2),
         encoder=EncoderConfig(hidden=(8,)),
         decoder=DecoderConfig(decoder, GradientDescent(steps=steps, step_size=1.0), hidden=(8, 8)),
     )
@@ -40,16 +41,22 @@ def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Ser
 class Running:
     """A server on a free port, in a thread."""
 
-    def __init__(self, models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)):
-        app = create_app(models, limits, hosts)
-        self.server = uvicorn.Server(settings(app, limits, port=0))
+    def __init__(
+        self,
+        models: dict[str, Served],
+        limits: Limits | None = None,
+        hosts: Sequence[str] = (),
+        address: str = "127.0.0.1",
+    ):
+        self.address = address
+        self.server = uvicorn.Server(settings(create_app(models, limits, hosts), limits, host=address, port=0))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def __enter__(self) -> str:
         self.thread.start()
         while not self.server.started:
             time.sleep(0.01)
-        return f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+        return f"http://{self.address}:{self.server.servers[0].sockets[0].getsockname()[1]}"
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True

@@ -2,11 +2,9 @@
 
 import asyncio
 import base64
-import io
 import json
 import select
 import socket
-import struct
 import threading
 import time
 import zlib
@@ -15,34 +13,22 @@ from collections.abc import Iterator
 import httpx
 import numpy as np
 import pytest
-from PIL import Image
 
 from setpredict.data.sources.multisets import multisets
-from setpredict.web.batching import DecodeQueue, TooBusy
+from setpredict.web.batching import DecodeQueue
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served
-from setpredict.web.limits import Limits
+from setpredict.web.limits import Limits, TooBusy
 from setpredict.web.schema import DecodeRequest
+from tests.hostile_images import EPS, many_scans, noise, png, saved, webp_header
 from tests.web.served import Running, tiny
 
 
-def png(width: int, height: int, data: bytes = b"") -> str:
-    """A PNG with any size in its header and any data."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+def text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def valid_png() -> bytes:
-    buffer = io.BytesIO()
-    Image.effect_noise((64, 64), 50).convert("RGB").save(buffer, "PNG")
-    return buffer.getvalue()
-
-
+PNG = saved(noise(64, 64), "PNG")
 ZEROS = zlib.compress(bytes(30_000_000), 9)
 WRONG = [
     ("points-dspn", {}, "exactly one"),
@@ -67,12 +53,26 @@ WRONG = [
     ("polygons-dspn", {"vector": [0.0] * 9}, "8 numbers"),
     ("polygons-dspn", {"points": [[0, 0]]}, "takes vector"),
     ("scenes-box", {"image": "not base64!"}, "base64"),
-    ("scenes-box", {"image": base64.b64encode(b"GIF89a nothing").decode()}, "PNG or JPEG"),
-    ("scenes-box", {"image": base64.b64encode(valid_png()[:1000]).decode()}, "complete"),
-    ("scenes-box", {"image": png(100_000, 100_000, ZEROS)}, "pixels"),
-    ("scenes-box", {"image": png(2001, 2000, ZEROS[:1000])}, "pixels"),
-    ("scenes-box", {"image": png(0, 0)}, "PNG"),
-    ("scenes-box", {"image": png(1000, 1000, b"")}, "PNG"),
+    ("scenes-box", {"image": "data:image/png," + text(PNG)}, 'without ";base64,"'),
+    ("scenes-box", {"image": "data:image/png;base64,?"}, "image is not base64: "),
+    (
+        "scenes-box",
+        {"image": text(b"GIF89a nothing")},
+        "is not a PNG, JPEG or WebP image: it begins with b'GIF89a ",
+    ),
+    ("scenes-box", {"image": text(EPS)}, "image is not a PNG, JPEG or WebP image: it begins with b'%!PS-Ado'"),
+    ("scenes-box", {"image": text(PNG[:1000])}, "image is not a valid PNG image: image file is truncated"),
+    ("scenes-box", {"image": text(png(100_000, 100_000, ZEROS))}, "image is 100000×100000 (10,000,000,000 pixels)"),
+    (
+        "scenes-box",
+        {"image": text(png(2001, 2000, ZEROS[:1000]))},
+        "at most 4,000,000 pixels are decoded: send a",
+    ),
+    ("scenes-box", {"image": text(png(0, 0))}, "image is not a valid PNG image: its size is 0×0"),
+    ("scenes-box", {"image": text(png(1000, 1000, b""))}, "image is not a valid PNG image: "),
+    ("scenes-box", {"image": text(many_scans(2000, 3000))}, "image is a JPEG of 3,000 scans; at most 64 are decoded"),
+    ("scenes-box", {"image": text(webp_header(16_000, 16_000))}, "image is 16000×16000 (256,000,000 pixels)"),
+    ("points-dspn", {"image": text(many_scans(2000, 3000))}, "takes points"),
 ]
 
 
@@ -97,7 +97,7 @@ BODIES = [
     b"\xff\xfe\x00",
     b'{"points": [[0, 0]], "points": "twice"}',
     b'{"image": "\\ud800"}',
-    valid_png(),
+    PNG,
 ]
 
 

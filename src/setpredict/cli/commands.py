@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from setpredict.cli.process import is_first_process
 from setpredict.config import SceneOptions
@@ -17,6 +17,7 @@ def evaluate(
     steps: tuple[int, ...] = (),
     split: Literal["test", "val", "train"] = "test",
     batch_size: int = 128,
+    allow_own_code: bool = False,
 ) -> None:
     """Measure a model on a complete split: the set distance of its training, average precision for boxes and objects.
 
@@ -25,6 +26,7 @@ def evaluate(
         steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
         split: Models are selected on val and reported on test.
         batch_size: Samples decoded at once.
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from rich.console import Console
 
@@ -34,7 +36,8 @@ def evaluate(
     if any(s < 0 for s in steps):
         raise UserError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
     console = Console()
-    rows = evaluate_run(run, steps or (None,), split, batch_size=batch_size, console=console)
+    given = {"batch_size": batch_size, "console": console, "allow_own_code": allow_own_code}
+    rows = evaluate_run(run, steps or (None,), split, **given)
     if is_first_process():
         console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split", console.width))
 
@@ -45,6 +48,7 @@ def predict(
     steps: int | None = None,
     threshold: float = 0.5,
     json: bool = False,
+    allow_own_code: bool = False,
 ) -> None:
     """Predict sets with a trained model.
 
@@ -54,6 +58,7 @@ def predict(
         steps: Inner steps (None: as trained).
         threshold: Elements whose mask is above this are shown.
         json: One JSON object per line instead of text.
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from json import dumps
 
@@ -64,7 +69,7 @@ def predict(
         raise UserError("predict needs at least one input")
     if not threshold < 1:
         raise UserError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
-    for answer in predict_files(load(run), inputs, steps, threshold):
+    for answer in predict_files(load(run, allow_own_code=allow_own_code), inputs, steps, threshold):
         if json:
             print(dumps(answer.to_dict()), flush=True)
             continue
@@ -135,16 +140,17 @@ def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
     print(generate(options))
 
 
-def check(path: Positional[Path]) -> None:
+def check(path: Positional[Path], allow_outside: bool = False) -> None:
     """Check a data set of your own: counts, set sizes, ranges, and a sheet of examples.
 
     Args:
         path: A folder with train.jsonl (and val.jsonl, test.jsonl), a COCO annotation file or folder, CLEVR's or
             MNIST's folder.
+        allow_outside: Accept images outside the folder, by ../, an absolute path or a symbolic link.
     """
     from setpredict.report.data_check import check as check_data
 
-    check_data(path)
+    check_data(path, allow_outside=allow_outside)
 
 
 def plot(
@@ -154,6 +160,7 @@ def plot(
     baseline: Path | None = None,
     split: Literal["test", "val", "train"] = "test",
     out: Path | None = None,
+    allow_own_code: bool = False,
 ) -> None:
     """Draw figures of a run: samples step by step, objects as text, losses against the step; PNG and PDF.
 
@@ -164,6 +171,7 @@ def plot(
         baseline: Another run on the same data, whose predictions are drawn beside.
         split: Where the samples come from.
         out: The folder for the figures (None: RUN/plots).
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from rich.console import Console
 
@@ -171,15 +179,16 @@ def plot(
 
     if not samples:
         raise UserError("--samples needs at least one number")
-    plot_run(run, samples, steps, baseline, split, out, Console())
+    plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code)
 
 
-def report(runs: Positional[tuple[Path, ...]], out: Path | None = None) -> None:
+def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, allow_own_code: bool = False) -> None:
     """Write RUN/report.html, one self-contained page; several runs also give a comparison.
 
     Args:
         runs: The runs' folders.
         out: Where the comparison goes (None: comparison.html beside the first run).
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from rich.console import Console
 
@@ -187,13 +196,15 @@ def report(runs: Positional[tuple[Path, ...]], out: Path | None = None) -> None:
 
     if not runs:
         raise UserError("report needs at least one run")
-    write_reports(runs, out, Console())
+    write_reports(runs, out, Console(), allow_own_code)
 
 
 def serve(
     run: tuple[Path, ...] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
+    allowed_host: UseAppendAction[tuple[str, ...]] = (),
+    allow_own_code: bool = False,
 ) -> None:
     """Serve a web page on which sets take shape: points, digits, polygons, scenes, and your own runs.
 
@@ -201,6 +212,9 @@ def serve(
         run: Folders of your own runs, to see their validation samples.
         host: The address to listen on; the default is reachable from this machine only.
         port: The port to listen on (0: any free one).
+        allowed_host: A further name that it answers to, such as that of a proxy before it; may be given several times
+            ("*": any). Its own names and addresses need not be given.
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     try:
         from setpredict.web.server import serve as start
@@ -209,7 +223,7 @@ def serve(
 
     if not 0 <= port <= 65535:
         raise UserError(f"--port must be from 0 to 65535, got {port}")
-    start(run, host, port)
+    start(run, host, port, allowed_host, allow_own_code)
 
 
 def demo(

@@ -10,6 +10,7 @@ import tyro
 
 from setpredict import __version__
 from setpredict.cli import commands
+from setpredict.cli.process import is_first_process
 from setpredict.cli.train import train
 from setpredict.core.errors import UserError
 
@@ -48,18 +49,20 @@ def run(arguments: Sequence[str]) -> int:
     if words == ["--version"]:
         print(__version__)
         return 0
-    if "" not in sys.path:
-        sys.path.append("")  # an encoder of one's own (module:Class) may be in the working directory; it hides nothing
     if words[:2] == ["data", "check"]:
         words = ["data check", *words[2:]]
     try:
         _dispatch(words)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+    except KeyboardInterrupt as e:
+        if is_first_process():
+            print(str(e) or "Stopped.", file=sys.stderr)
         return 130
     except (UserError, OSError) as e:
         # An error of the operating system (disk full, permission denied) has an errno; any other OSError is a bug.
-        if os.environ.get("SETPREDICT_DEBUG") or (isinstance(e, OSError) and e.errno is None):
+        if isinstance(e, OSError) and e.errno is None:
+            e.add_note(REPORT)
+            raise
+        if os.environ.get("SETPREDICT_DEBUG"):
             raise
         print(f"setpredict: {e}", file=sys.stderr)
         return 2

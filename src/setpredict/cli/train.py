@@ -21,7 +21,7 @@ from setpredict.presets import METHODS, PRESETS, SCALES, preset
 
 @dataclass
 class TrainOptions:
-    """Train a model: setpredict train PRESET [--method dspn|idspn|mlp|lstm] [--scale small|paper] [options].
+    """Train a model: setpredict train PRESET [--method dspn|idspn|mlp|lstm|dense] [--scale small|paper] [options].
 
     The preset, the method and the scale choose the defaults that are shown here; every one can be overridden.
     """
@@ -36,6 +36,9 @@ class TrainOptions:
     init_from: Path | None = None
     """Start from the best weights of this run, or of a shipped model. With --decoder.initial predicted, the initial set
     predicted at first is the output of an mlp run, or the initial set of a dspn run."""
+    allow_own_code: bool = False
+    """Import the own classes (module:Class) of the run of --resume or --init-from. Runs that you trained here need no
+    permission."""
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -87,9 +90,10 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
         console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
         console.print(f"Run: [bold]{escape(str(path))}[/]")
     start = {"resume": options.resume is not None, "init_from": options.init_from}
+    start["allow_own_code"] = options.allow_own_code
     train_run(experiment, path, **start, draw=save_validation_picture, console=console)
     if RunFolder(path).is_finished:
-        evaluate(path)
+        evaluate(path, allow_own_code=True)  # it was just trained with that code
         if is_first_process():
             report_after_training(path, console)
 

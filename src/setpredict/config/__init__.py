@@ -4,7 +4,7 @@ The command line, `config.json` and the option tables of the docs come from thes
 model are built from the same objects. No torch here, so that the command line answers at once.
 """
 
-from setpredict.config.data import DataConfig, SceneOptions
+from setpredict.config.data import AugmentConfig, DataConfig, SceneOptions
 from setpredict.config.experiment import Experiment
 from setpredict.config.inner import Gradient, GradientDescent, Implicit, LastSteps, Unrolled
 from setpredict.config.model import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
@@ -12,6 +12,7 @@ from setpredict.config.serialize import from_dict, from_json, to_dict, to_json
 from setpredict.config.training import LossConfig, TrainConfig
 
 __all__ = [
+    "AugmentConfig",
     "DataConfig",
     "DecoderConfig",
     "EncoderConfig",

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
+
+
+@dataclass
+class AugmentConfig:
+    """Random changes of training images; boxes and points follow them."""
+
+    flip: Literal["none", "horizontal", "vertical", "both"] = "horizontal"
+    """Mirror half of the images."""
+    zoom: float = 1.6
+    """Show a part of the image, enlarged up to this factor (1: no scaling, no cropping)."""
+    aspect: float = 0.15
+    """Stretch width against height, up to about this fraction."""
+    color: float = 0.3
+    """Change contrast, brightness and saturation, up to this fraction."""
 
 
 @dataclass
@@ -45,6 +59,11 @@ class DataConfig:
     """Samples to test on (None: all of the split)."""
     seed: int = 0
     """Seed of generated data, and of the split into training and validation samples."""
+    allow_outside: bool = False
+    """clevr, folder, coco: accept images outside the data set's folder, by ../, an absolute path or a symbolic link."""
+    augmented: bool | None = None
+    """Images: change training images at random (None: for folder and coco)."""
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from setpredict.core.errors import UserError
 
 VERSION = 2
 """1 (0.1.0, not written into the file): options of the inner loop flat in `decoder`, `backprop_steps` and `implicit`
-instead of `gradient`. 2 (0.2.0): `decoder.solver`, `decoder.gradient`, `encoder.normalize`."""
+instead of `gradient`. 2 (0.2.0): `decoder.solver`, `decoder.gradient`, `encoder.normalize`; `input.kind` names the
+image encoder (resnet) instead of "image"."""
 
 SOLVER = ("steps", "step_size", "momentum", "nesterov", "clip_norm", "penalty", "stop_below")
 
@@ -34,12 +35,23 @@ def _from_version_1(values: dict[str, Any]) -> dict[str, Any]:
     values = dict(values)
     if isinstance(values.get("encoder"), dict):
         values["encoder"] = {"normalize" if k == "normalise" else k: v for k, v in values["encoder"].items()}
+    if isinstance(values.get("input"), dict) and _has_images(values):
+        values["input"] = {**values["input"], "kind": "resnet"}
     if isinstance(values.get("decoder"), dict):
         values["decoder"] = _decoder_from_version_1(values["decoder"])
     return values
 
 
+def _has_images(values: dict[str, Any]) -> bool:
+    """Whether the inputs are images, or may be: an experiment did not say it, and its data set decided."""
+    data = values.get("data")
+    name = data.get("name") if isinstance(data, dict) else None
+    return values["input"].get("kind") == "image" or name in ("clevr", "scenes", "folder", "coco")
+
+
 def _decoder_from_version_1(decoder: dict[str, Any]) -> dict[str, Any]:
+    if "solver" in decoder:  # the present form, without its version
+        return decoder
     moved = {*SOLVER, "backprop_steps", "implicit"}
     solver = {k: v for k, v in decoder.items() if k in SOLVER}
     last = decoder.get("backprop_steps")
@@ -51,6 +63,7 @@ def _decoder_from_version_1(decoder: dict[str, Any]) -> dict[str, Any]:
 RENAMED = (
     (re.compile(r"\b(encoder|input_encoder)\.(elements|pairs)\."), r"\1.network."),
     (re.compile(r"\bdecoder\.initial\.guess\."), "decoder.initial.network."),
+    (re.compile(r"^input_encoder\.(conv1|bn1|layer\d|tail)\."), r"input_encoder.backbone.\1."),
 )
 
 

@@ -23,18 +23,30 @@ _GRADIENT = PrimitiveConstructorSpec(
 class InputConfig:
     """The input and its encoder."""
 
-    kind: Literal["vector", "image", "set"] = "set"
-    """What the input is."""
+    kind: Literal["set", "vector", "conv", "resnet"] = "set"
+    """The input and its encoder: sets, vectors, or images by a small residual network or a ResNet. The data set decides
+    which of the three it is."""
     size: int = 2
     """Length of the vector, side of the square image in pixels, or features per element of the input set."""
     hidden: tuple[int, ...] = (256, 256)
     """Vectors: hidden layers of their MLP."""
+    widths: tuple[int, ...] = (32, 48, 96, 128)
+    """conv: channels of the stem and of the stages."""
     depth: Literal[10, 18, 34] = 34
-    """Images: ResNet10 (one block per stage), ResNet18 or ResNet34."""
+    """resnet: ResNet10 (one block per stage), ResNet18 or ResNet34."""
     width: int = 64
-    """Images: channels of the first ResNet stage; the paper's is 64."""
+    """resnet: channels of the first stage; the paper's is 64."""
+    stem: Literal["imagenet", "small"] = "imagenet"
+    """resnet: ImageNet's stem, or one of stride 2 without max pooling for images under 128 pixels."""
     tail: Literal["dspn", "idspn"] = "dspn"
-    """Images: how the ResNet's feature map becomes a vector."""
+    """resnet: how the feature map becomes a vector."""
+    stride: Literal[4, 8, 16] = 8
+    """Images: pixels per cell of the feature map that a dense head sees."""
+    dense: bool = False
+    """Images: whether there is a dense head. Set by whatever needs one: warmup, loss.dense, decoder.initial dense,
+    --method dense."""
+    warmup: int = 0
+    """Images: train the encoder with its dense head alone for this many steps, before the decoder joins."""
     max_size: int = 0
     """Sets: capacity for input elements (0: as many as the data or the output has)."""
     shared: bool = True
@@ -68,7 +80,8 @@ class DecoderConfig:
     """The decoder: how a code becomes a set."""
 
     kind: str = "dspn"
-    """dspn, mlp, lstm, or your own as package.module:Class, called with (latent, max_size, features, variable)."""
+    """dspn, mlp, lstm, dense (the dense head alone), or your own as package.module:Class, called with (latent,
+    max_size, features, variable)."""
     solver: Annotated[GradientDescent, arg(name="")] = field(default_factory=GradientDescent)
     gradient: Annotated[Gradient, _GRADIENT] = field(default_factory=Unrolled)
     """How to differentiate through the inner loop: `unrolled` through all T steps (the paper), `last:K` through the
@@ -77,10 +90,13 @@ class DecoderConfig:
     """The representation loss: Huber (the paper) or squared (iDSPN)."""
     mask: Literal["clamp", "sigmoid", "free"] = "clamp"
     """How masks are kept: clamped to [0, 1] (the paper), a sigmoid, or free (iDSPN)."""
-    initial: Literal["learned", "fixed", "random", "predicted"] = "learned"
-    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), or predicted by an MLP."""
+    initial: Literal["learned", "fixed", "random", "predicted", "dense"] = "learned"
+    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), predicted by an MLP, or the
+    best cells of a dense head (images)."""
     initial_scale: float = 0.1
     """Standard deviation of a random initial set."""
+    step_scale: Literal["equal", "learned"] = "equal"
+    """One step size for all features, or a learned factor of it per feature, which can leave some of them in place."""
     project: Literal["none", "unit"] = "none"
     """`unit` keeps elements in the unit box after each step."""
     recompute: bool = False
@@ -98,6 +114,8 @@ class DecoderConfig:
         >>> DecoderConfig(gradient=Implicit()).method, DecoderConfig("my_module:MyDecoder").method
         ('iDSPN', 'MyDecoder')
         """
+        if self.kind == "dense":
+            return "Dense head"
         if self.kind != "dspn":
             return self.kind.rpartition(":")[2] if ":" in self.kind else self.kind.upper()
         if isinstance(self.gradient, Implicit):
@@ -122,3 +140,7 @@ class ModelConfig:
     input: InputConfig = field(default_factory=InputConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    elements: Literal["points", "polygons", "boxes", "states", "vectors"] = "vectors"
+    """What the elements are, which tells a dense head where they are in the image."""
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """One-hot groups of the elements' features: name → (first, behind the last)."""

@@ -86,9 +86,15 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list | tuple):
             raise UserError(f"{where} must be a list, got {value!r}")
         return tuple(_value(args[0], v, f"{where}[{i}]") for i, v in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise UserError(f"{where} must be an object, got {value!r}")
+        return {k: _value(args[1], v, f"{where}[{k!r}]") for k, v in value.items()}
     plain: type = hint
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, plain) or (isinstance(value, bool) and plain is not bool):
         raise UserError(f"{where} must be {plain.__name__}, got {value!r}")
+    if value != value:
+        raise UserError(f"{where} must be a number, got nan")
     return value

@@ -26,6 +26,8 @@ class LossConfig:
     """Average over all sets Y0 … YT that carry gradients, or take YT."""
     repr_weight: float = 0.1
     """λ, the weight of the representation loss of the true set."""
+    dense: float = 0.0
+    """Images: weight of the dense head's own loss beside the set loss."""
 
 
 @dataclass

@@ -1,12 +1,20 @@
-"""Atomic file writes: a file is replaced completely or not at all."""
+"""Files that are replaced completely or not at all, and JSON files that are read with every problem named."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from setpredict.core.errors import UserError
+
+LARGEST_JSON = 16_000_000
+"""Bytes of a JSON file that is read; ours have a few thousand."""
 
 
 @contextmanager
@@ -40,3 +48,59 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; a UserError that names the file if it is not valid."""
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_JSON:
+            raise UserError(f"{path} has {size:,} bytes, expected a JSON file of at most {LARGEST_JSON:,}")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} not found") from None
+    except UserError:
+        raise
+    except (ValueError, RecursionError) as e:  # not JSON, not text, a number of 5,000 digits, or nested too deeply
+        raise UserError(f"{path} is not valid JSON: {e}") from None
+
+
+def keep_previous(path: Path, previous: Path) -> None:
+    """Make `previous` the present version of `path`, which is about to be replaced. At every moment, both names are
+    complete files or missing, and at least one of them exists."""
+    if not path.exists():
+        return
+    link = previous.with_name(f".{previous.name}.{os.getpid()}.tmp")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(path, link)  # a second name for the same data
+    except OSError:  # not on this file system
+        os.replace(path, previous)
+        return
+    try:
+        os.replace(link, previous)
+    finally:
+        link.unlink(missing_ok=True)  # it still exists if both were the same file already
+
+
+def remove_temporary(files: Iterable[Path], folders: Iterable[Path], minutes: float = 60.0) -> list[Path]:
+    """Delete what killed processes left behind of `atomic` and `keep_previous`, and return the deleted paths.
+
+    Args:
+        files: Files that no other process is writing now; their temporary files are deleted whatever their age.
+        folders: Where other temporary files are deleted if they are older than `minutes`.
+        minutes: Long enough for any process that is still writing.
+    """
+    found = {leftover for file in files for leftover in file.parent.glob(f".{_literal(file.name)}.*.tmp")}
+    before = time.time() - 60 * minutes
+    for folder in folders:
+        found |= {leftover for leftover in folder.glob(".*.tmp") if leftover.lstat().st_mtime < before}
+    found = {leftover for leftover in found if leftover.is_file()}
+    for leftover in found:
+        leftover.unlink(missing_ok=True)
+    return sorted(found)
+
+
+def _literal(name: str) -> str:
+    """A file name as a pattern that matches only itself."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from setpredict.core.errors import UserError
@@ -21,9 +21,12 @@ class Batch:
     input: Tensor | Sets
     target: Sets
     index: Int[Tensor, " B"]
+    centers: Float[Tensor, "B N 3"] | None = None
+    """Images: x and y of every element's center and how large it looks, as fractions of the image, where known."""
 
     def to(self, device: str | torch.device) -> Batch:
-        return Batch(self.input.to(device), self.target.to(device), self.index.to(device))
+        centers = None if self.centers is None else self.centers.to(device)
+        return Batch(self.input.to(device), self.target.to(device), self.index.to(device), centers)
 
     def __len__(self) -> int:
         return len(self.target)

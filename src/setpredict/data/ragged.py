@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -45,3 +46,15 @@ class RaggedArray:
         elements = np.zeros((len(chosen), N, self.values.shape[1]), np.float32)
         elements[mask] = self.values[(begin[:, None] + np.arange(N))[mask]]
         return Sets(torch.from_numpy(elements), torch.from_numpy(mask))
+
+
+def place_centers(elements: RaggedArray, kind: Literal["boxes", "points"]) -> RaggedArray:
+    """Center and size (x, y, size) of boxes (left, top, right, bottom), or of points (x, y), whose size is 0."""
+    values = elements.values
+    if kind == "points":
+        places = np.concatenate([values[:, :2], np.zeros((len(values), 1), np.float32)], axis=1)
+    else:
+        extent = np.clip(values[:, 2:4] - values[:, :2], 0, None)
+        middle = (values[:, :2] + values[:, 2:4]) / 2
+        places = np.concatenate([middle, np.sqrt(extent[:, :1] * extent[:, 1:])], axis=1)
+    return RaggedArray(places.astype(np.float32), elements.offsets)

@@ -28,6 +28,8 @@ class StoredSplit:
     max_size: int
     max_input_size: int = 0
     """Sets as inputs: the size to which they are padded."""
+    centers: RaggedArray | None = None
+    """Images: center and apparent size (x, y, size) of every element, where known."""
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -45,7 +47,8 @@ class StoredSplit:
             input = images_to_float(self.inputs[rows])
         else:
             input = torch.from_numpy(self.inputs[rows])
-        return Batch(input, self.sets(indices), torch.from_numpy(indices))
+        centers = None if self.centers is None else self.centers.padded(rows, self.max_size).elements
+        return Batch(input, self.sets(indices), torch.from_numpy(indices), centers)
 
 
 @dataclass(frozen=True, eq=False)

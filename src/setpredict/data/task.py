@@ -68,6 +68,8 @@ class SetTask:
     """Sets as inputs: their capacity (0: N, like the output)."""
     input_variable: bool | None = None
     """Sets as inputs: whether they differ in size (None: like the output)."""
+    has_centers: bool = False
+    """Images: whether batches have the elements' centers in the image, which a dense head needs."""
     auto_encodes: bool = False
     """Sets as inputs: whether each is its own target. Only then can input and output share one encoder."""
 

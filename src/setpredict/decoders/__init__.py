@@ -1,5 +1,6 @@
 """A code to a set: DSPN, and the list-valued baselines."""
 
+from setpredict.decoders.dense import DenseDecoder
 from setpredict.decoders.dspn import DSPN
 from setpredict.decoders.initial import PredictedSet, RandomSet, SharedSet, initial_set
 from setpredict.decoders.inner.descent import Descent, descend
@@ -12,6 +13,7 @@ from setpredict.decoders.protocol import Decoder
 __all__ = [
     "DSPN",
     "Decoder",
+    "DenseDecoder",
     "Descent",
     "Diagnosis",
     "LSTMDecoder",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
-from setpredict.decoders.initial import MASK_START, Initial, MaskKind, initial_set
+from setpredict.decoders.initial import MASK_START, DenseSet, Initial, MaskKind, initial_set
 from setpredict.decoders.inner.descent import descend
 from setpredict.decoders.inner.objective import Objective, ReprLoss, ReprObjective, representation_loss
 from setpredict.encoders import Code, as_code
@@ -32,11 +32,14 @@ class DSPN(nn.Module):
         encoder: g, the set encoder: elements (B, N, D) and a mask (B, N) or None to codes (B, L).
         max_size: N (None: the encoder's own).
         features: D (None: the encoder's own).
-        initial: Y0: "learned", "fixed", "random" or "predicted", or a module from (z, keys) to a state (B, N, C).
+        initial: Y0: "learned", "fixed", "random", "predicted" or "dense", or a module from (code, keys) to a state
+            (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
         gradient: How to differentiate through the loop: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
         loss: The representation loss, "huber" or "squared".
         mask: How masks are kept: "clamp", "sigmoid", "free", or "none" for sets of fixed size.
+        learned_steps: Learn one factor of the step size per feature (and mask): those of features that the initial set
+            already has right can go to 0.
         project: Applied to the elements after every step, such as a clamp to the unit box.
         fast: Use the hand-derived step for the built-in encoders; False computes their inner gradients like everybody
             else's, by `torch.func`.
@@ -51,8 +54,6 @@ class DSPN(nn.Module):
     Sets(4 sets of up to 342 elements with 2 features, sizes ...)
     """
 
-    needs = "vector"
-
     def __init__(
         self,
         encoder: nn.Module,
@@ -64,6 +65,7 @@ class DSPN(nn.Module):
         gradient: Gradient | None = None,
         loss: ReprLoss = "huber",
         mask: MaskKind = "clamp",
+        learned_steps: bool = False,
         project: Callable[[Tensor], Tensor] | None = None,
         fast: bool = True,
         recompute: bool = False,
@@ -82,12 +84,18 @@ class DSPN(nn.Module):
             latent = _known(None, encoder, "latent") if initial == "predicted" else None
             initial = initial_set(initial, self.max_size, self.features, mask, latent=latent)
         self.initial = initial
+        self.step_scale = nn.Parameter(torch.ones(self.features + (mask != "none"))) if learned_steps else None
         self._check_initial_is_trained(self.steps)
 
     @property
     def steps(self) -> int:
         """T."""
         return self.solver.steps
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Vectors, and the proposals of a dense head if the initial set is made of them."""
+        return ("vector", "proposals") if isinstance(self.initial, DenseSet) else ("vector",)
 
     @property
     def set_encoder(self) -> nn.Module:
@@ -115,13 +123,16 @@ class DSPN(nn.Module):
         solver = solver or self.solver
         solver = solver if steps is None else replace(solver, steps=steps)
         self._check_initial_is_trained(solver.steps)
-        z = as_code(code).vector
-        with _Unchanged(self.encoder), torch.autocast(z.device.type, enabled=False):
-            z = _full_precision(z)  # the inner gradients are tiny: half precision would lose them
+        code = as_code(code)
+        with _Unchanged(self.encoder), torch.autocast(code.vector.device.type, enabled=False):
+            code = replace(code, vector=_full_precision(code.vector))  # half precision would lose the inner gradients
+            z = code.vector
             if any(p.dtype in HALF for p in self.encoder.parameters()):
                 raise ValueError("weights must be float32 or float64 here; for half precision use torch.autocast")
-            state = self.initial(z, keys) if start is None else self._state_of(start, z)
-            found = descend(self._objective(state, z), state, solver, self.gradient, project=self._project)
+            state = self.initial(code, keys) if start is None else self._state_of(start, z)
+            scale = None if self.step_scale is None else self.step_scale.to(z.dtype)
+            objective = self._objective(state, z)
+            found = descend(objective, state, solver, self.gradient, project=self._project, scale=scale)
         elements, mask = self._read(found.states)
         if mask is None:
             mask = torch.ones_like(elements[..., 0])

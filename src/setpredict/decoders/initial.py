@@ -1,4 +1,4 @@
-"""Where the inner loop starts: the initial set Y0, learned, fixed, random per sample, or predicted from z."""
+"""Where the inner loop starts: the initial set Y0, learned, fixed, random per sample, predicted from z, or dense."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from setpredict.core import rng
 from setpredict.core.errors import UserError
-from setpredict.encoders import MLP
+from setpredict.encoders import MLP, Code
 
-Initial = Literal["learned", "fixed", "random", "predicted"]
+Initial = Literal["learned", "fixed", "random", "predicted", "dense"]
 MaskKind = Literal["clamp", "sigmoid", "free", "none"]
 """clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
 none: sets of fixed size."""
@@ -51,7 +51,9 @@ def initial_set(
                 raise ValueError("initial='predicted' needs the length of z: pass latent=L")
             start = mask_bias if mask_bias and start is not None else start
             return PredictedSet(latent, max_size, features, start, hidden)
-    raise UserError(f"initial must be learned, fixed, random or predicted, got {kind!r}")
+        case "dense":
+            return DenseSet(mask)
+    raise UserError(f"initial must be learned, fixed, random, predicted or dense, got {kind!r}")
 
 
 class SharedSet(nn.Module):
@@ -67,8 +69,8 @@ class SharedSet(nn.Module):
         else:
             self.register_buffer("values", values)
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        return self.values.to(z.dtype).expand(len(z), -1, -1)
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+        return self.values.to(code.vector.dtype).expand(len(code), -1, -1)
 
 
 class RandomSet(nn.Module):
@@ -89,11 +91,11 @@ class RandomSet(nn.Module):
         only = torch.from_numpy(rng.item_keys(rng.key(seed, "initial set"), np.zeros(1)).astype(np.int64))
         self.register_buffer("evaluation", self._draw(only)[0].float())
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         if keys is None and self.training:
-            keys = torch.randint(2**62, (len(z),))
-        values = self.evaluation.repeat(len(z), 1, 1) if keys is None else self._draw(keys)
-        values = values.to(z)
+            keys = torch.randint(2**62, (len(code),))
+        values = self.evaluation.repeat(len(code), 1, 1) if keys is None else self._draw(keys)
+        values = values.to(code.vector)
         if self.mask is None:
             return values
         return torch.cat([values, torch.full_like(values[..., :1], self.mask)], dim=-1)
@@ -124,8 +126,8 @@ class PredictedSet(nn.Module):
         self.size, self.mask = size, mask
         self.network = MLP(latent, hidden, size * (features + (mask is not None)))
 
-    def forward(self, z: Float[Tensor, "B L"], keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        values = self.network(z).unflatten(1, (self.size, -1))
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+        values = self.network(code.vector).unflatten(1, (self.size, -1))
         if self.mask is None:
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)
@@ -142,3 +144,20 @@ class PredictedSet(nn.Module):
             values[:, -1] -= self.mask
         last.weight.zero_()
         last.bias.copy_(values.flatten())
+
+
+class DenseSet(nn.Module):
+    """The proposals of a dense head: predicted by convolutions instead of an MLP, for the inner loop to refine."""
+
+    def __init__(self, mask: MaskKind):
+        super().__init__()
+        self.mask: MaskKind = mask
+
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+        if code.proposals is None:
+            raise ValueError("initial='dense' needs an image encoder with a dense head: the code has no proposals")
+        elements, mask = code.proposals.elements, code.proposals.mask
+        if self.mask == "none":
+            return elements
+        mask = torch.logit(mask, eps=1e-4) if self.mask == "sigmoid" else mask
+        return torch.cat([elements, mask[..., None]], dim=-1)

@@ -21,7 +21,7 @@ class LSTMDecoder(nn.Module):
     Prediction(4 sets of 10 elements with 18 features after 0 steps)
     """
 
-    steps, needs, set_encoder = 0, "vector", None
+    steps, needs, set_encoder = 0, ("vector",), None
 
     def __init__(
         self,

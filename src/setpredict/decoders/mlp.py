@@ -28,7 +28,7 @@ class MLPDecoder(nn.Module):
     Prediction(4 sets of 342 elements with 2 features after 0 steps)
     """
 
-    steps, needs, set_encoder = 0, "vector", None
+    steps, needs, set_encoder = 0, ("vector",), None
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -19,12 +19,20 @@ class Decoder(Protocol):
     the page like the built-in ones.
     """
 
-    steps: int
-    """T, the number of steps by default; 0 for a one-shot decoder."""
-    needs: Literal["vector"]
-    """What it needs of a `Code`."""
-    set_encoder: nn.Module | None
-    """The set encoder inside, which can encode input sets too (`input.shared`); None if it has none."""
+    @property
+    def steps(self) -> int:
+        """T, the number of steps by default; 0 for a one-shot decoder."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Which parts of a `Code` it needs: "vector", "proposals"."""
+        ...
+
+    @property
+    def set_encoder(self) -> nn.Module | None:
+        """The set encoder inside, which can encode input sets too (`input.shared`); None if it has none."""
+        ...
 
     def __call__(
         self, code: Code | Float[Tensor, "B L"], *, steps: int | None = None, keys: Int[Tensor, " B"] | None = None

@@ -3,6 +3,9 @@
 from setpredict.encoders.code import Code, as_code
 from setpredict.encoders.deep_sets import DeepSetEncoder
 from setpredict.encoders.fspool import FSPool
+from setpredict.encoders.images.conv import ConvEncoder
+from setpredict.encoders.images.dense import DenseHead, ElementLayout
+from setpredict.encoders.images.encoder import ImageEncoder
 from setpredict.encoders.images.resnet import ResNetEncoder
 from setpredict.encoders.mlp import MLP
 from setpredict.encoders.pooling import MaxPool, MeanPool, SumPool, make_pool
@@ -12,8 +15,12 @@ from setpredict.encoders.set_encoder import SetEncoder
 __all__ = [
     "MLP",
     "Code",
+    "ConvEncoder",
     "DeepSetEncoder",
+    "DenseHead",
+    "ElementLayout",
     "FSPool",
+    "ImageEncoder",
     "MaxPool",
     "MeanPool",
     "RelationEncoder",

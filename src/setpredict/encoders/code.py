@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from setpredict.encoders.images.dense import DenseOutput
+from setpredict.sets import Sets
+
 
 @dataclass(eq=False)
 class Code:
@@ -13,6 +16,10 @@ class Code:
 
     vector: Tensor
     """One latent vector z per sample, (B, L)."""
+    proposals: Sets | None = None
+    """Images with a dense head: its best cells as sets, with gradients."""
+    dense: DenseOutput | None = None
+    """Images with a dense head: what it says of every cell, for its own loss."""
 
     def __len__(self) -> int:
         return len(self.vector)

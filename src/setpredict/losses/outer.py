@@ -35,13 +35,20 @@ class OuterLoss:
     """Average over all sets that carry gradients, or take only the last one."""
     repr_weight: float = 0.1
     """λ, the weight of the representation loss of the target."""
+    dense_weight: float = 0.0
+    """The weight of the loss of a dense head, where the model has one."""
 
     def __post_init__(self) -> None:
         _check_steps(self.steps)
 
     def __call__(self, prediction: Prediction, target: Sets) -> dict[str, Tensor]:
         """The loss and its parts by name, as `outer_loss` gives them."""
-        return outer_loss(prediction, target, self.set_loss, steps=self.steps, repr_weight=self.repr_weight)
+        parts = outer_loss(prediction, target, self.set_loss, steps=self.steps, repr_weight=self.repr_weight)
+        if prediction.dense_loss is not None:
+            dense = prediction.dense_loss.mean()
+            parts["dense"] = dense.detach()
+            parts["loss"] = parts["loss"] + self.dense_weight * dense
+        return parts
 
 
 def outer_loss(

@@ -51,7 +51,11 @@ class Summary:
 
 
 def check(
-    path: str | os.PathLike, *, out: str | os.PathLike = "data-check.png", console: Console | None = None
+    path: str | os.PathLike,
+    *,
+    out: str | os.PathLike = "data-check.png",
+    console: Console | None = None,
+    allow_outside: bool = False,
 ) -> Summary:
     """Read a complete data set, print a summary, and write a sheet of examples.
 
@@ -59,8 +63,9 @@ def check(
         path: Anything that `open_path` can open.
         out: The file of the sheet, a PNG.
         console: Where the summary is printed (None: standard output).
+        allow_outside: Accept images outside the data set's folder.
     """
-    task = open_path(path)
+    task = open_path(path, allow_outside=allow_outside)
     summary = summarize(task, contact_sheet(task, Path(out)))
     print_summary(summary, console)
     return summary

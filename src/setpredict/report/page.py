@@ -20,16 +20,22 @@ from setpredict.report.watched import BEYOND, watch_beyond
 from setpredict.runs.loaded import LoadedRun, load
 
 
-def write_reports(names: Sequence[str | Path], out: Path | None = None, console: Console | None = None) -> list[Path]:
+def write_reports(
+    names: Sequence[str | Path],
+    out: Path | None = None,
+    console: Console | None = None,
+    allow_own_code: bool = False,
+) -> list[Path]:
     """Write one report per run, and for several runs a comparison; returns the files.
 
     Args:
         names: The runs' folders.
         out: The file of the comparison (None: comparison.html beside the first run).
         console: Where the files are listed (None: nowhere).
+        allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
     """
     console = console or Console(quiet=True)
-    runs = [load(name) for name in names]
+    runs = [load(name, allow_own_code=allow_own_code) for name in names]
     folders = [run.own_folder for run in runs]
     files = [write_report(run) for run in runs]
     if len(runs) > 1:
@@ -51,7 +57,7 @@ def write_report(run: LoadedRun) -> Path:
 def report_after_training(folder: Path, console: Console) -> None:
     """Write the report at the end of training. An error is printed, not raised: the run itself is complete."""
     try:
-        path = write_report(load(folder))
+        path = write_report(load(folder, allow_own_code=True))  # this process has trained it with that code
     except Exception as e:
         hint = f"The run itself is complete; to try again: setpredict report {folder}"
         console.print(f"[yellow]No report: {escape(f'{e}. {hint}')}[/]", soft_wrap=True)

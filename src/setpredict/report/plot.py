@@ -28,6 +28,7 @@ def plot_run(
     split: str = "test",
     out: Path | None = None,
     console: Console | None = None,
+    allow_own_code: bool = False,
 ) -> list[Path]:
     """Draw a model's samples step by step and its losses by step, as PNG and PDF; returns the files.
 
@@ -39,10 +40,11 @@ def plot_run(
         split: train, val or test.
         out: The folder of the figures (None: `plots` in the run's folder; for a shipped model, plots/NAME).
         console: Where the files and the tables of objects are printed (None: nowhere).
+        allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
     """
     console = console or Console(quiet=True)
-    run = load(name)
-    other = None if baseline is None else _load_baseline(baseline, run)
+    run = load(name, allow_own_code=allow_own_code)
+    other = None if baseline is None else _load_baseline(baseline, run, allow_own_code)
     shown = _steps_to_draw(run, steps)
     out = out or (run.folder.plots_path if run.folder else Path("plots") / run.name)
     watched = watch(run, samples, split, max(shown) if run.steps else None)
@@ -72,8 +74,8 @@ def _steps_to_draw(run: LoadedRun, steps: Sequence[int]) -> list[int]:
     return some_steps(run.steps, 3 if shown_as_text(run.task) else 6)
 
 
-def _load_baseline(name: str | Path, run: LoadedRun) -> LoadedRun:
-    other = load(name)
+def _load_baseline(name: str | Path, run: LoadedRun, allow_own_code: bool) -> LoadedRun:
+    other = load(name, allow_own_code=allow_own_code)
     ours, theirs = (
         f"{t.name} (up to {t.max_size} {t.kind} with {t.features} features)" for t in (run.task, other.task)
     )

@@ -13,14 +13,14 @@ from setpredict.model import SetPredictor
 from setpredict.runs.loaded import load
 
 
-def load_initial_weights(model: SetPredictor, run: str | Path) -> None:
+def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: bool = False) -> None:
     """Give the model the best weights of a run of the same model, or those of a shipped one.
 
     A DSPN with a predicted initial set can also start from a run of an MLP decoder, whose output becomes the predicted
     initial set, or from a run of a DSPN with one initial set for all samples, which is then predicted for every input
     at first. Weights that the run does not have stay as they are.
     """
-    source = load(run).model
+    source = load(run, allow_own_code=allow_own_code).model
     weights = source.state_dict()
     assert model.config is not None
     assert source.config is not None

@@ -13,9 +13,11 @@ from setpredict.core.errors import UserError
 from setpredict.data.description import read_description
 from setpredict.data.task import SetTask
 from setpredict.decoders import Decoder
-from setpredict.model import SetPredictor
+from setpredict.model import CONFIG, SetPredictor, read_config
 from setpredict.runs.card import Card
 from setpredict.runs.folder import DESCRIPTION, RunFolder
+from setpredict.runs.own_code import allow_own_code as allow
+from setpredict.runs.own_code import own_kinds
 from setpredict.runs.shipped import CARD, shipped
 
 
@@ -59,18 +61,24 @@ class LoadedRun:
         return self.folder
 
 
-def load(name_or_path: str | Path, device: str = "cpu") -> LoadedRun:
+def load(name_or_path: str | Path, device: str = "cpu", allow_own_code: bool = False) -> LoadedRun:
     """Load the best model of a run, or a shipped model.
 
     Args:
         name_or_path: The folder of a run, or where there is no such folder, the name of a shipped model.
         device: Where the weights go.
+        allow_own_code: Import encoders and decoders of somebody's own (module:Class) that the model asks for. Those of
+            runs that you trained on this machine are imported anyway.
 
     >>> load("points-idspn").method
     'iDSPN'
     """
-    folder = find(name_or_path)
-    return _load_shipped(folder, device) if (folder / CARD).is_file() else _load_run(RunFolder(folder), device)
+    folder = RunFolder(find(name_or_path))
+    place = folder.path if (folder.path / CARD).is_file() else _best(folder)
+    kinds = own_kinds(read_config(place / CONFIG))
+    allow(folder, kinds, allow_own_code)
+    model = SetPredictor.from_pretrained(place, device, allow_own_code=bool(kinds)).eval()
+    return _loaded_run(folder, model) if place != folder.path else _loaded_shipped(folder.path, model)
 
 
 def find(name_or_path: str | Path) -> Path:
@@ -84,18 +92,21 @@ def find(name_or_path: str | Path) -> Path:
     return models[str(path)]
 
 
-def _load_run(folder: RunFolder, device: str) -> LoadedRun:
-    experiment = folder.read_experiment()
+def _best(folder: RunFolder) -> Path:
+    """The folder of a run's best model."""
+    folder.read_experiment()  # says what is wrong with a folder that is not a run
     if not folder.has_model:
         raise UserError(f"{folder} has no validated model yet: {folder.best_path} not found")
-    # Code of the user's own (module:Class) is allowed: it is the user's own run.
-    model = SetPredictor.from_pretrained(folder.best_path, device, allow_own_code=True)
-    return LoadedRun(folder.path.resolve().name, model.eval(), folder.read_description(), experiment, folder=folder)
+    return folder.best_path
 
 
-def _load_shipped(folder: Path, device: str) -> LoadedRun:
+def _loaded_run(folder: RunFolder, model: SetPredictor) -> LoadedRun:
+    name, experiment = folder.path.resolve().name, folder.read_experiment()
+    return LoadedRun(name, model, folder.read_description(), experiment, folder=folder)
+
+
+def _loaded_shipped(folder: Path, model: SetPredictor) -> LoadedRun:
     card, where = Card.read(folder), str(folder / CARD)
-    model = SetPredictor.from_pretrained(folder, device).eval()
     assert model.config is not None
     experiment = Experiment(
         data=from_dict(DataConfig, card.data, f"{where}: data"),

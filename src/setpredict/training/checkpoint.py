@@ -1,4 +1,4 @@
-"""Checkpoints: everything that training changes, written atomically and loaded without executing code."""
+"""Checkpoints: everything that training changes, written atomically with a checksum, loaded without executing code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from setpredict.core.errors import UserError
-from setpredict.core.files import atomic
-from setpredict.core.weights import check_weights
+from setpredict.core.checksums import Damaged, add_zip_checksum, verify_zip_checksum
+from setpredict.core.errors import NotFinite, UserError
+from setpredict.core.files import atomic, keep_previous
+from setpredict.core.weights import check_finite, check_weights, not_finite
 from setpredict.model import migrate_weights
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ VERSION = 2
 COUNTS = ("step", "seconds", "best", "stale", "lr_scale", "rollbacks")
 
 
-def save_checkpoint(path: Path, state: TrainState) -> None:
-    """Write the state of a training; if that fails, the previous checkpoint stays."""
+def save_checkpoint(path: Path, state: TrainState, previous: Path | None = None) -> None:
+    """Write the state of a training; if that fails, the last checkpoint stays. With `previous`, it is kept there."""
     content: dict[str, Any] = {"version": VERSION, **{name: getattr(state, name) for name in COUNTS}}
     content["model"] = state.model.state_dict()
     content["optimizer"] = state.optimizer.state_dict()
@@ -32,20 +33,35 @@ def save_checkpoint(path: Path, state: TrainState) -> None:
     try:
         with atomic(path) as temporary:
             torch.save(content, temporary)
+            add_zip_checksum(temporary)
+            if previous is not None:
+                keep_previous(path, previous)
     except (OSError, RuntimeError) as e:  # torch reports a full disk as a RuntimeError of its writer
         kept = f"; {path} is still the previous one" if path.exists() else ""
         raise UserError(f"cannot write the checkpoint {path}: {_first_line(e)}{kept}") from e
 
 
+def check_state(state: TrainState) -> NotFinite | None:
+    """The problem if weights are not finite: such a state is not worth a checkpoint."""
+    for model in (state.model, state.average):
+        wrong = [] if model is None else not_finite(model, model.state_dict())
+        if wrong:
+            return NotFinite(f"the weights {wrong[0]} are not finite")
+    return None
+
+
 def load_checkpoint(path: Path, state: TrainState) -> None:
-    """Restore the state of a training from a checkpoint of this version or an older one."""
+    """Restore the state of a training from a checkpoint of this version or an older one; Damaged if it is not valid."""
     content = _migrate(_read(path), state, path)
     missing = [n for n in (*COUNTS, "model", "optimizer", "average", "random") if n not in content]
     if missing:
-        raise UserError(f"{path} is not a checkpoint of a run: it has no {missing[0]!r}")
-    check_weights(state.model, content["model"], path)
+        raise Damaged(f"{path} is not a checkpoint of a run: it has no {missing[0]!r}")
     if (content["average"] is None) != (state.average is None):
         raise UserError(f"{path} was written with another setting of --ema")
+    for model, name in ((state.model, "model"), (state.average, "average")):
+        if model is not None:
+            check_weights(model, content[name], path)
+            check_finite(model, content[name], path)
     state.model.load_state_dict(content["model"])
     options = [{k: v for k, v in g.items() if k != "params"} for g in state.optimizer.param_groups]
     state.optimizer.load_state_dict(content["optimizer"])
@@ -65,12 +81,13 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path} not found: no checkpoint was written yet")
+    verify_zip_checksum(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError, ValueError) as e:
-        raise UserError(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
+        raise Damaged(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
     if not isinstance(content, dict):
-        raise UserError(f"{path} is not a checkpoint of a run")
+        raise Damaged(f"{path} is not a checkpoint of a run")
     return content
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from lightning_fabric import Fabric
@@ -46,3 +48,23 @@ def raise_anywhere(fabric: Fabric, problem: NotFinite | None) -> None:
     """Raise the problem of one process in all of them, so that none waits for the others."""
     if any_rank(fabric, problem is not None):
         raise problem or NotFinite("another process met a value that is not finite")
+
+
+class LostProcess(UserError):
+    """Another process of the same training or evaluation ended."""
+
+
+@contextmanager
+def together(fabric: Fabric, advice: str) -> Iterator[None]:
+    """Turn the errors of a communication whose other side has ended into one line, with advice."""
+    try:
+        yield
+    except RuntimeError as e:
+        if fabric.world_size == 1 or not _is_connection_error(e):
+            raise
+        raise LostProcess(f"another of the {fabric.world_size} processes ended. {advice}") from e
+
+
+def _is_connection_error(error: RuntimeError) -> bool:
+    """gloo raises a plain RuntimeError with the place in its source, NCCL and the store have classes of their own."""
+    return isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error)

@@ -89,8 +89,11 @@ def fit(
     train: TrainConfig,
     loss: OuterLoss,
     after_step: AfterStep = lambda state, step: None,
+    warmup: int = 0,
 ) -> None:
     """Train until the epochs, steps or minutes of `train` are over, or `after_step` returns True.
+
+    The first `warmup` steps train the input encoder by its dense head alone.
 
     Time spent in `after_step` (validation, checkpoints, logs) does not count as training time.
     """
@@ -107,7 +110,7 @@ def fit(
             position += 1
             last = position % train.accumulate == 0
             with fabric.no_backward_sync(state.module, enabled=not last):
-                parts, prediction = forward(fabric, state, batch, loss, train, epoch, done)
+                parts, prediction = forward(fabric, state, batch, loss, train, epoch, done, warmup)
                 fabric.backward(parts["loss"] / train.accumulate)
             if not last:
                 continue
@@ -127,15 +130,18 @@ def forward(
     train: TrainConfig,
     epoch: int,
     done: float,
+    warmup: int = 0,
 ) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
     trained = cast(Decoder, state.model.decoder).steps
     steps = max(1, trained // 2) if trained and done < train.few_steps_until else None
     keys = initial_keys(train.seed, epoch, batch.index)
+    warming = state.step < warmup
     problem, parts, prediction = None, None, None
     try:
-        prediction = state.module(batch.input, batch.target, steps=steps, keys=keys)
-        parts = loss(prediction, batch.target)
+        given = {"steps": steps, "keys": keys, "centers": batch.centers}
+        prediction = state.module(batch.input, batch.target, **given, warmup=warming)
+        parts = warmup_loss(prediction) if warming else loss(prediction, batch.target)
         if not bool(torch.isfinite(parts["loss"])):
             problem = NotFinite(f"the loss is {parts['loss'].item()}")
     except NotFinite as e:
@@ -144,6 +150,14 @@ def forward(
     assert parts is not None
     assert prediction is not None
     return parts, prediction
+
+
+def warmup_loss(prediction: Prediction) -> dict[str, Tensor]:
+    """The dense head's loss alone."""
+    if prediction.dense_loss is None:
+        raise ValueError("a warm-up needs a model with a dense head and batches with centers")
+    loss = prediction.dense_loss.mean()
+    return {"loss": loss, "dense": loss.detach(), "set_last": loss.detach()}
 
 
 def initial_keys(seed: int, epoch: int, index: Int[Tensor, " B"]) -> Int[Tensor, " B"]:

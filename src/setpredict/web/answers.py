@@ -17,7 +17,8 @@ from setpredict.data.task import SetTask
 from setpredict.report.figures.drawing import shown_as_text
 from setpredict.report.tables.judged import columns, judge_boxes, judge_objects, true_objects
 from setpredict.sets import Prediction, Sets
-from setpredict.web.inputs import BadInput, Question
+from setpredict.web.inputs import Question
+from setpredict.web.limits import BadInput
 
 
 def answer(question: Question, prediction: Prediction, milliseconds: float, batch_size: int) -> bytes:

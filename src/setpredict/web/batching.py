@@ -8,20 +8,17 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from setpredict.core.errors import UserError
 from setpredict.encoders import Code
-from setpredict.sets import Prediction
+from setpredict.sets import Prediction, Sets
 from setpredict.web.answers import answer
 from setpredict.web.catalog import Served
-from setpredict.web.inputs import BadInput, Question, encode_request
-from setpredict.web.limits import Limits
+from setpredict.web.inputs import Question, encode_request
+from setpredict.web.limits import BadInput, Limits, TooBusy
 from setpredict.web.schema import DecodeRequest
-
-
-class TooBusy(RuntimeError):
-    """The queue is full, or a request waited too long."""
 
 
 @dataclass(eq=False)
@@ -30,6 +27,8 @@ class Waiting:
 
     request: DecodeRequest
     served: Served
+    pixels: np.ndarray | None = None
+    """Those of its image, (3, H, W)."""
     future: Future[bytes] = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
 
@@ -51,12 +50,15 @@ class DecodeQueue:
         self.thread = threading.Thread(target=self._work, name="setpredict-decoder", daemon=True)
         self.thread.start()
 
-    def submit(self, request: DecodeRequest, served: Served) -> Future[bytes]:
-        """Add a request without blocking; the result is its answer as JSON. Raises TooBusy if the queue is full."""
+    def submit(self, request: DecodeRequest, served: Served, pixels: np.ndarray | None = None) -> Future[bytes]:
+        """Add a request without blocking; the result is its answer as JSON. Raises TooBusy if the queue is full.
+
+        `pixels` (3, H, W) are those of its image.
+        """
         with self.change:
             if self.closed or len(self.waiting) + self.decoding >= self.limits.waiting:
                 raise TooBusy(f"{self.limits.waiting} requests are already waiting; try again in a second")
-            entry = Waiting(request, served)
+            entry = Waiting(request, served, pixels)
             self.waiting.append(entry)
             self.change.notify()
         return entry.future
@@ -108,7 +110,7 @@ class DecodeQueue:
             if not entry.future.set_running_or_notify_cancel():
                 continue
             try:
-                questions.append((entry, encode_request(entry.request, entry.served, self.limits)))
+                questions.append((entry, encode_request(entry.request, entry.served, entry.pixels)))
             except Exception as e:
                 entry.future.set_exception(_as_bad_input(e))
         if not questions:
@@ -144,9 +146,12 @@ class DecodeQueue:
 @torch.no_grad()
 def decode(questions: list[Question]) -> Prediction:
     """Decode questions for the same model and number of steps in one batch; no prediction depends on the others."""
-    served, steps = questions[0].served, questions[0].steps
+    decoder, steps = questions[0].served.decoder, questions[0].steps
     code = Code(torch.cat([q.code.vector for q in questions]))
-    return served.model.decoder(code, steps=steps)
+    if "proposals" in decoder.needs:
+        found = [q.code.proposals for q in questions if q.code.proposals is not None]
+        code.proposals = Sets(torch.cat([p.elements for p in found]), torch.cat([p.mask for p in found]))
+    return decoder(code, steps=steps)
 
 
 def part(prediction: Prediction, i: int) -> Prediction:

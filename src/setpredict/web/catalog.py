@@ -18,6 +18,7 @@ from setpredict.data.render.sampler import sample_scene
 from setpredict.data.sources.mnist import FILES
 from setpredict.data.sources.scenes import SceneSplit
 from setpredict.data.task import Batch, SetTask, Split, Subset
+from setpredict.decoders import Decoder
 from setpredict.metrics.units import heading, shown
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
@@ -40,6 +41,12 @@ class Served:
     @property
     def model(self) -> SetPredictor:
         return self.run.model
+
+    @property
+    def decoder(self) -> Decoder:
+        decoder = self.run.model.decoder
+        assert isinstance(decoder, Decoder)
+        return decoder
 
     @property
     def task(self) -> SetTask:
@@ -105,11 +112,14 @@ class Served:
         )
 
 
-def load_catalog(runs: Sequence[str | Path] = ()) -> dict[str, Served]:
-    """All shipped models, then the given runs, by names that are safe in an address."""
+def load_catalog(runs: Sequence[str | Path] = (), allow_own_code: bool = False) -> dict[str, Served]:
+    """All shipped models, then the given runs, by names that are safe in an address.
+
+    `allow_own_code` lets the runs import encoders and decoders of somebody's own, as `load` does.
+    """
     models = {name: Served(name, name.partition("-")[0], load(folder), "test") for name, folder in shipped().items()}
     for path in runs:
-        run = load(path)
+        run = load(path, allow_own_code=allow_own_code)
         name = "run-" + (re.sub(r"[^a-zA-Z0-9_-]+", "-", run.name).strip("-") or "unnamed")
         while name in models:
             name += "-again"

@@ -1,8 +1,10 @@
-"""The limits of one request and of all waiting requests."""
+"""The limits of one request and of all waiting requests, and the errors of requests beyond them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from setpredict.core.errors import UserError
 
 MAX_STEPS = 200
 LARGEST_NUMBER = 1000.0
@@ -24,9 +26,21 @@ class Limits:
     """Open at the same time; further requests get a 503."""
     image_pixels: int = 4_000_000
     """Width times height according to the image's header: a larger image is not decompressed."""
+    image_seconds: float = 5.0
+    """To decode one image; the process that decodes it is then killed."""
+    image_memory: int = 512_000_000
+    """Bytes to decode one image, where the operating system can limit them."""
     waiting: int = 32
     """Requests in the queue or being decoded; further ones get a 503."""
     batch_size: int = 16
     """Waiting requests for the same model and number of steps that are decoded in one batch."""
     seconds: float = 20.0
     """From the arrival of a request to its response; a 503 after that."""
+
+
+class BadInput(UserError):
+    """A request that cannot be answered; the message gives the reason."""
+
+
+class TooBusy(RuntimeError):
+    """The queue is full, or a request waited too long."""

@@ -24,7 +24,8 @@ class DecodeRequest(BaseModel):
         None, description="A list of numbers, for models whose input is a vector."
     )
     image: Annotated[str, Field(min_length=1, max_length=900_000)] | None = Field(
-        None, description="A PNG or JPEG in base64, for models whose input is an image. It is resized to a square."
+        None,
+        description="A PNG, JPEG or WebP in base64, for models whose input is an image; it is resized to a square.",
     )
     sample: Annotated[int, Field(ge=0, le=10_000_000, strict=True)] | None = Field(
         None, description="The index of a sample of the model's own data; the response then includes the target."

@@ -16,16 +16,17 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from setpredict import __version__
 from setpredict.core.errors import UserError
-from setpredict.web.batching import DecodeQueue, TooBusy
+from setpredict.web.batching import DecodeQueue
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served, load_catalog
 from setpredict.web.connection import time_limited
-from setpredict.web.inputs import BadInput
-from setpredict.web.limits import Limits
+from setpredict.web.hosts import HostCheck, reach, served_names
+from setpredict.web.images import ImageQueue
+from setpredict.web.inputs import input_kind
+from setpredict.web.limits import BadInput, Limits, TooBusy
 from setpredict.web.schema import DecodeAnswer, DecodeRequest, ModelInfo, Problem
 
 STATIC = Path(__file__).parent / "static"
@@ -37,17 +38,19 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
-def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ("*",)) -> FastAPI:
-    """The application for some models; `hosts` are the host names that it accepts in requests."""
+def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: Sequence[str] = ()) -> FastAPI:
+    """The application for some models; `hosts` are the names that it answers to, beside local ones and its address."""
     limits = limits or Limits()
-    queue = DecodeQueue(limits)
+    queue, images = DecodeQueue(limits), ImageQueue(limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if any(served.task.input_kind == "image" for served in models.values()):
+            images.process.start()  # so that the first image need not wait for it
         yield
+        images.close()
         queue.close()
 
     app = FastAPI(
@@ -59,7 +62,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         lifespan=lifespan,
     )
     app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_middleware(HostCheck, names=hosts)
 
     @app.middleware("http")
     async def with_headers(request: Request, call_next):
@@ -79,7 +82,8 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
     @app.get("/healthz", tags=["server"])
     async def healthz() -> dict[str, str | int]:
         """Whether the server is up, and the number of waiting requests."""
-        return {"status": "ok", "version": __version__, "models": len(models), "waiting": len(queue.waiting)}
+        waiting = len(queue.waiting) + images.waiting
+        return {"status": "ok", "version": __version__, "models": len(models), "waiting": waiting}
 
     infos = [served.info() for served in models.values()]
 
@@ -95,7 +99,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         tags=["models"],
         response_model=DecodeAnswer,
         responses={
-            400: {"model": Problem, "description": "The body is not text."},
+            400: {"model": Problem, "description": "The body is not text, or the host is not one that is served."},
             404: {"model": Problem, "description": "No such model."},
             408: {"model": Problem, "description": "The body did not arrive in time."},
             413: {"model": Problem, "description": "The body is too large."},
@@ -108,13 +112,18 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         served = models.get(model)
         if served is None:
             raise HTTPException(404, f"model {model!r} not found; the models are {', '.join(models)}")
+        remedy = "other images are decoded first; try again"
         try:
-            future = queue.submit(request, served)
-            content = await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
+            async with asyncio.timeout(limits.seconds):
+                pixels = None
+                if input_kind(request, served) == "image":
+                    pixels = await images.decode(request.image or "", served.task.input_size)
+                remedy = "ask for fewer steps"
+                content = await asyncio.wrap_future(queue.submit(request, served, pixels))
         except TooBusy as e:
             raise HTTPException(503, str(e), {"retry-after": "1"}) from None
         except TimeoutError:
-            reason = f"not answered within {limits.seconds:g} seconds; ask for fewer steps"
+            reason = f"not answered within {limits.seconds:g} seconds; {remedy}"
             raise HTTPException(503, reason, {"retry-after": "1"}) from None
         except BadInput as e:
             raise HTTPException(422, str(e)) from None
@@ -124,18 +133,30 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
     return app
 
 
-def serve(runs: Sequence[Path], host: str, port: int) -> None:
-    """Load the shipped models and the given runs, and serve until interrupted."""
+def serve(
+    runs: Sequence[Path], host: str, port: int, allowed_hosts: Sequence[str] = (), allow_own_code: bool = False
+) -> None:
+    """Load the shipped models and the given runs, and serve until interrupted.
+
+    Args:
+        runs: Folders of runs.
+        host: The address or name to listen on.
+        port: The port to listen on (0: any free one).
+        allowed_hosts: Names that it answers to beside its own; "*" is any.
+        allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
+    """
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # leave some of a small machine to the browser
-    models = load_catalog(runs)
+    models = load_catalog(runs, allow_own_code)
     if not models:
         raise UserError("there are no models to serve: none is shipped with this installation and no --run was given")
-    hosts = [*LOCAL, host] if host in LOCAL else ["*"]
-    app = create_app(models, hosts=hosts)
-    taken = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    print(f"{len(models)} models. Open http://{shown}:{taken.getsockname()[1]}  (stop with Ctrl-C)", flush=True)
-    uvicorn.Server(settings(app)).run(sockets=[taken])
+    with _listen(host, port) as taken:
+        address, port = taken.getsockname()[:2]
+        hosts = served_names(host, address, allowed_hosts)
+        app = create_app(models, hosts=hosts)
+        shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        print(f"{len(models)} models. Open http://{shown}:{port}  (stop with Ctrl-C)")
+        print(reach(address, hosts), flush=True)
+        uvicorn.Server(settings(app)).run(sockets=[taken])
 
 
 def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
@@ -146,6 +167,7 @@ def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvic
         http=time_limited(limits.head_seconds),
         limit_concurrency=limits.connections + 1,  # uvicorn rejects the one that reaches it
         timeout_keep_alive=5,
+        ws="none",
         log_level="warning",
         **options,
     )

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from setpredict.core.errors import UserError
-from setpredict.data.io.images import image_cache, images_to_float
+from setpredict.data.io.images import available_images, image_cache, image_size, images_to_float
+from tests.hostile_images import EPS, noise, png, saved
 
 
 def write_images(folder: Path, count: int, size: tuple[int, int] = (48, 32)) -> list[Path]:
@@ -59,10 +60,82 @@ def test_a_broken_image_is_named_and_nothing_is_left(tmp_path: Path, cache: Path
     files = write_images(tmp_path / "in", 3)
     complete = files[1].read_bytes()
     files[1].write_bytes({"cut": complete[: len(complete) // 2], "text": b"not a picture", "empty": b""}[damage])
-    with pytest.raises(UserError, match=r"0001.png is not a valid image: ") as error:
+    with pytest.raises(UserError, match=r"0001.png is not a (valid PNG|PNG, JPEG or WebP) image: ") as error:
         image_cache("some", files, 8)
     assert "\n" not in str(error.value)
     assert not [p for p in cache.rglob("*") if p.suffix in (".npy", ".tmp")]
+
+
+@pytest.mark.parametrize("content", [EPS, saved(noise(8, 8), "TIFF"), saved(noise(8, 8), "GIF")])
+def test_a_png_that_is_something_else_is_not_opened(tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch):
+    def ghostscript(*_, **__):
+        raise AssertionError("Ghostscript was called")
+
+    monkeypatch.setattr("subprocess.check_call", ghostscript)
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(UserError, match=r"a.png is not a PNG, JPEG or WebP image: it begins with b'"):
+        image_cache("some", [tmp_path / "a.png"], 8)
+    with pytest.raises(UserError, match=r"a.png is not a PNG, JPEG or WebP image: it begins with b'"):
+        image_size(tmp_path / "a.png")
+
+
+def test_a_name_does_not_tell_the_format(tmp_path: Path):
+    (tmp_path / "a.png").write_bytes(saved(noise(8, 6), "WEBP"))
+    assert image_cache("some", [tmp_path / "a.png"], 8).shape == (1, 3, 8, 8)
+    assert image_size(tmp_path / "a.png") == (8, 6)
+
+
+def test_the_number_of_pixels_is_limited_and_the_limit_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "large.png"
+    file.write_bytes(png(13_000, 13_000))
+    message = r"large.png is 13000×13000 \(169,000,000 pixels\); at most 128,000,000 .* or set SETPREDICT_MAX_PIXELS"
+    with pytest.raises(UserError, match=message):
+        image_cache("some", [file], 8)
+    Image.new("L", (20, 30)).save(file)
+    monkeypatch.setenv("SETPREDICT_MAX_PIXELS", "599")
+    with pytest.raises(UserError, match=r"large.png is 20×30 \(600 pixels\); at most 599 pixels"):
+        image_cache("some", [file], 8)
+    monkeypatch.setenv("SETPREDICT_MAX_PIXELS", "600")
+    assert image_cache("some", [file], 8).shape == (1, 3, 8, 8)
+    for text in ("many", "0", "-5", "1e9", "9" * 5000):
+        monkeypatch.setenv("SETPREDICT_MAX_PIXELS", text)
+        with pytest.raises(UserError, match="SETPREDICT_MAX_PIXELS must be a number of pixels, got"):
+            image_cache("other", [file], 8)
+
+
+def test_large_images_need_no_warning_of_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Pillow warns above 89 megapixels and raises above 179; here the limit is ours."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    Image.new("RGB", (20, 30)).save(tmp_path / "a.jpg")
+    assert image_cache("some", [tmp_path / "a.jpg"], 8).shape == (1, 3, 8, 8)
+
+
+def test_a_file_that_is_far_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SETPREDICT_MAX_PIXELS", "1000")
+    file = tmp_path / "a.png"
+    file.write_bytes(saved(noise(8, 8), "PNG"))
+    os.truncate(file, 64_008_001)  # sparse
+    with pytest.raises(UserError, match=r"a.png has 64,008,001 bytes; at most 64,008,000 are read: resize it"):
+        image_cache("some", [file], 8)
+
+
+def test_what_is_not_a_file_is_named(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for name, message in (("pipe.png", "pipe.png is not a file"), ("b.png", "b.png not found"), ("", "is not a file")):
+        with pytest.raises(UserError, match=message):
+            image_size(tmp_path / name)
+
+
+def test_images_outside_their_folder_are_named(tmp_path: Path):
+    inside, outside = write_images(tmp_path / "in", 2), write_images(tmp_path / "out", 1)
+    (tmp_path / "in" / "link.png").symlink_to(outside[0])
+    (tmp_path / "in" / "same.png").symlink_to(inside[0])
+    fine = ["0000.png", "./0001.png", "../in/0001.png", "same.png", str(inside[0])]
+    assert available_images(tmp_path / "in", fine, "scenes").tolist() == list(range(5))
+    for name in ("../out/0000.png", str(outside[0]), "link.png"):
+        with pytest.raises(UserError, match=r"scenes: image .*0000.png, outside .*/in: copy it there, or allow it by"):
+            available_images(tmp_path / "in", ["0000.png", name], "scenes")
+        assert len(available_images(tmp_path / "in", ["0000.png", name], "scenes", allow_outside=True)) == 2
 
 
 def test_bad_arguments(tmp_path: Path):

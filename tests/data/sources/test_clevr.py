@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from setpredict.config import SceneOptions
+from setpredict.build import make_task
+from setpredict.config import DataConfig, SceneOptions
 from setpredict.core.errors import UserError
 from setpredict.data.clevr.scene_files import parse_scenes
 from setpredict.data.sources.clevr import clevr
@@ -116,8 +117,17 @@ def test_missing_images_are_skipped_and_counted(copy: Path):
 def test_a_broken_png_is_named(copy: Path):
     file = copy / "images" / "train" / "CLEVR_train_000003.png"
     file.write_bytes(file.read_bytes()[:200])
-    with pytest.raises(UserError, match=r"CLEVR_train_000003.png is not a valid image"):
+    with pytest.raises(UserError, match=r"CLEVR_train_000003.png is not a valid PNG image"):
         clevr(copy, size=16)
+
+
+def test_images_outside_the_folder_are_an_error_unless_allowed(copy: Path, tmp_path: Path):
+    file = copy / "images" / "train" / "CLEVR_train_000003.png"
+    file.symlink_to(file.rename(tmp_path / "secret.png"))
+    with pytest.raises(UserError, match=r"image CLEVR_train_000003.png is .*/secret.png, outside .*/train"):
+        clevr(copy, size=16)
+    task = make_task(DataConfig("clevr", str(copy), size=16, allow_outside=True))
+    assert len(task.train) + len(task.val) == 40
 
 
 def test_bad_arguments(made: Path, tmp_path: Path):

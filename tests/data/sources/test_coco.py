@@ -8,7 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
+from setpredict.build import make_task
+from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
+from setpredict.data.locate import open_path
 from setpredict.data.sources.coco import coco
 
 
@@ -214,3 +217,13 @@ def test_json_that_python_cannot_read(root: Path, text: str):
     path.write_text(text)
     with pytest.raises(UserError, match=r"instances_train2017.json is not valid JSON: .{5,100}$"):
         coco(path)
+
+
+def test_images_outside_the_folder_are_an_error_unless_allowed(root: Path):
+    Image.new("RGB", (10, 10)).save(root / "secret.png")
+    write(root, set_value("images", 2, "file_name", "../secret.png"))
+    with pytest.raises(UserError, match=r"train2017.json: image ../secret.png is .*/secret.png, outside .*2017"):
+        coco(root, size=16)
+    configured = make_task(DataConfig("coco", str(root), size=16, allow_outside=True))
+    for task in (configured, open_path(root, size=16, allow_outside=True)):
+        assert len(task.train) + len(task.val) == 3

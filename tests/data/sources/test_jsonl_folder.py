@@ -8,6 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
+from setpredict.build import make_task
+from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
 from setpredict.data.sources.folder import folder
 from setpredict.sets import Sets
@@ -99,6 +101,40 @@ def test_pixels_need_images_of_one_size(pictures: Path):
     write(pictures, "train", [{"input": f"{i}.png", "set": [[0.1, 0.1, 0.5, 0.6]]} for i in range(4)])
     task = folder(pictures, size=8)
     assert task.train.batch(np.array([0]), 0).target.to_list()[0][0].tolist() == pytest.approx([0.1, 0.1, 0.5, 0.6])
+
+
+@pytest.mark.parametrize("way", ["parent", "absolute", "link", "folder link"])
+def test_images_outside_the_folder_are_an_error_unless_allowed(pictures: Path, tmp_path_factory, way: str):
+    secret = tmp_path_factory.mktemp("other") / "secret.png"
+    Image.new("RGB", (40, 20)).save(secret)
+    (pictures / "link.png").symlink_to(secret)
+    (pictures / "more").symlink_to(secret.parent)
+    names = {"parent": f"../{secret.parent.name}/secret.png", "absolute": str(secret), "link": "link.png",
+             "folder link": "more/secret.png"}  # fmt: skip
+    write(pictures, "test", [{"input": "0.png", "set": []}, {"input": names[way], "set": []}])
+    with pytest.raises(
+        UserError, match=r"test.jsonl, line 2: image .* is .*/secret.png, outside .*--data.allow-outside"
+    ):
+        folder(pictures, size=8)
+    with pytest.raises(UserError, match=r"test.jsonl, line 2"):
+        make_task(DataConfig("folder", str(pictures), size=8))
+    for task in (folder(pictures, size=8, allow_outside=True),
+                 make_task(DataConfig("folder", str(pictures), size=8, allow_outside=True))):  # fmt: skip
+        assert len(task.test) == 2
+
+
+def test_links_within_the_folder_and_a_linked_folder_are_fine(pictures: Path, tmp_path_factory):
+    (pictures / "same.png").symlink_to(pictures / "0.png")
+    linked = tmp_path_factory.mktemp("other") / "data"
+    linked.symlink_to(pictures)
+    write(pictures, "test", [{"input": "same.png", "set": []}, {"input": str(pictures / "1.png"), "set": []}])
+    assert len(folder(linked, size=8).test) == 2
+
+
+def test_a_name_that_no_file_can_have_is_not_found(pictures: Path):
+    write(pictures, "test", [{"input": "a\0.png", "set": []}])
+    with pytest.raises(UserError, match=r"test.jsonl, line 1: image a.\.png not found"):
+        folder(pictures)
 
 
 GOOD = {"input": [1, 2], "set": [[1, 2]]}

@@ -9,6 +9,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.data.clevr import boxes as clevr_boxes
 from setpredict.data.clevr import states as clevr_states
+from setpredict.data.clevr.camera import FOCAL, HEIGHT, WIDTH
 from setpredict.data.clevr.scene_files import SceneTable
 from setpredict.data.ragged import RaggedArray
 
@@ -38,6 +39,15 @@ def element_description(target: Target) -> dict[str, Any]:
         "spoken": clevr_states.SPOKEN,
         "scale": clevr_states.SCALE,
     }
+
+
+def object_centers(table: SceneTable) -> RaggedArray:
+    """Where the objects of all scenes are in their images, and how large they look: (x, y, size) as fractions."""
+    radius = np.array([clevr_states.RADIUS[s] for s in clevr_states.ATTRIBUTES["size"]])
+    looks = 2 * FOCAL * radius[table.attributes[:, clevr_boxes.SIZE]] / table.pixels[:, 2]  # in pixels of the frame
+    place = table.pixels[:, :2] / (WIDTH, HEIGHT)
+    values = np.concatenate([place, (looks / np.sqrt(WIDTH * HEIGHT))[:, None]], axis=1)
+    return RaggedArray(values.astype(np.float32), table.offsets)
 
 
 def encode_objects(table: SceneTable, target: Target, boxes: Boxes, cameras: np.ndarray | None = None) -> RaggedArray:

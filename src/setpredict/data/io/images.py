@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from setpredict.core.errors import UserError
 from setpredict.core.paths import cache_folder, fingerprint
 from setpredict.core.progress import progress
 from setpredict.data.io.cache import cached
+from setpredict.data.io.decode import FILTER, PixelLimit, decode_image, read_header
+from setpredict.data.io.inside import find_outside
 
-FILTER = Image.Resampling.BILINEAR
+MAX_PIXELS = 128_000_000
+"""The largest image of a data set: photographs of 100 megapixels exist. Decoding takes 4 bytes per pixel and more."""
+BYTES_PER_PIXEL, METADATA = 8, 64_000_000
+"""A file has at most 16 bits for each of red, green, blue and alpha, and metadata (phones append videos)."""
 
 
 def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None = None) -> np.ndarray:
@@ -44,14 +48,19 @@ def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None
     return images
 
 
-def available_images(folder: Path, names: Sequence[str] | np.ndarray, what: str) -> np.ndarray:
+def available_images(
+    folder: Path, names: Sequence[str] | np.ndarray, what: str, allow_outside: bool = False
+) -> np.ndarray:
     """The indices of the named images that exist in `folder`; a warning counts the missing ones.
 
-    `what` is the plural of the things that have these images, for messages.
+    `what` is the plural of the things that have these images, for messages. An image outside the folder is an error,
+    unless `allow_outside` is set.
     """
     folders = {Path(name).parent for name in names}
     existing = {str(sub / f) for sub in folders if (folder / sub).is_dir() for f in os.listdir(folder / sub)}
     found = np.flatnonzero([str(Path(name)) in existing for name in names])
+    if not allow_outside and (outside := find_outside(folder, [str(names[int(i)]) for i in found])):
+        raise UserError(f"{what}: {outside[1]}")
     if len(found) == 0:
         raise UserError(f"none of the images of {len(names)} {what} is in {folder}")
     if len(found) < len(names):
@@ -61,17 +70,30 @@ def available_images(folder: Path, names: Sequence[str] | np.ndarray, what: str)
 
 
 def read_image(file: Path, size: int) -> np.ndarray:
-    """One image, resized to size × size: (3, size, size) uint8."""
-    with _open_image(file) as image:
-        image.load()
-        pixels = np.asarray(image.convert("RGB").resize((size, size), FILTER))  # (size, size, 3)
+    """One image (PNG, JPEG or WebP, whatever its name), resized to size × size: (3, size, size) uint8."""
+    limit = PixelLimit(pixel_limit(), "resize it, or set SETPREDICT_MAX_PIXELS to a larger number")
+    with _open_file(file) as stream:
+        length, most = os.fstat(stream.fileno()).st_size, BYTES_PER_PIXEL * limit.pixels + METADATA
+        if length > most:
+            raise UserError(f"{file} has {length:,} bytes; at most {most:,} are read: {limit.remedy}")
+        content = stream.read()
+    pixels = np.asarray(decode_image(content, size, limit, str(file)))  # (size, size, 3)
     return pixels.transpose(2, 0, 1)
 
 
 def image_size(file: Path) -> tuple[int, int]:
     """Width and height, from the file's header."""
-    with _open_image(file) as image:
-        return image.size
+    with _open_file(file) as stream:
+        header = read_header(stream, str(file))
+    return header.width, header.height
+
+
+def pixel_limit() -> int:
+    """Larger images of data sets, and of `predict`, are an error: `$SETPREDICT_MAX_PIXELS`, or 128 million."""
+    text = os.environ.get("SETPREDICT_MAX_PIXELS") or str(MAX_PIXELS)
+    if not (text.isascii() and text.isdecimal() and len(text) < 13 and int(text) > 0):
+        raise UserError(f"SETPREDICT_MAX_PIXELS must be a number of pixels, got {text!r}")
+    return int(text)
 
 
 def images_to_float(pixels: np.ndarray) -> Float[Tensor, "B 3 H W"]:
@@ -79,15 +101,10 @@ def images_to_float(pixels: np.ndarray) -> Float[Tensor, "B 3 H W"]:
     return torch.from_numpy(np.require(pixels, requirements=["C", "W"])).to(torch.float32).mul_(1 / 255)
 
 
-@contextmanager
-def _open_image(file: Path) -> Iterator[Image.Image]:
-    try:
-        with Image.open(file) as image:
-            yield image
-    except FileNotFoundError:
-        raise UserError(f"image {file} not found") from None
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise UserError(f"{file} is not a valid image: {' '.join(str(error).split())}") from None
+def _open_file(file: Path) -> BufferedReader:
+    if not file.is_file():  # a pipe or a device may never end
+        raise UserError(f"image {file} is not a file" if file.exists() else f"image {file} not found")
+    return open(file, "rb")
 
 
 def _open_cache(path: Path, shape: tuple[int, ...]) -> np.ndarray:

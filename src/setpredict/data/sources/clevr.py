@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from setpredict.core.errors import UserError
 from setpredict.core.paths import data_folder, fingerprint
 from setpredict.data.clevr.scene_files import read_scenes
-from setpredict.data.clevr.targets import Boxes, Target, check_target, element_description, encode_objects
+from setpredict.data.clevr.targets import (
+    Boxes,
+    Target,
+    check_target,
+    element_description,
+    encode_objects,
+    object_centers,
+)
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.ragged import RaggedArray
 from setpredict.data.splits import StoredSplit, train_val_split
@@ -30,19 +38,22 @@ def clevr(
     val: float = 0.05,
     max_objects: int = MAX_OBJECTS,
     workers: int | None = None,
+    allow_outside: bool = False,
 ) -> SetTask:
     """CLEVR (or scenes generated in its layout) from `folder`, default `$SETPREDICT_DATA/CLEVR_v1.0`.
 
     Images are resized to size × size and cached. `val` is the fraction of the training scenes that become the val
     split, selected by `seed`; the test split is CLEVR's validation split. `boxes` are those of the paper's tables (a
-    heuristic) or exact ones. Sets have capacity for `max_objects` objects, or for more if a scene has more.
+    heuristic) or exact ones. Sets have capacity for `max_objects` objects, or for more if a scene has more. Images
+    outside their folder, by ../, an absolute path or a symbolic link, are an error without `allow_outside`.
     """
     root = Path(folder).expanduser() if folder else data_folder() / "CLEVR_v1.0"
     if not root.is_dir():
         raise UserError(f"CLEVR not found in {root}: expected a folder with the folders images and scenes")
     check_target(target, boxes)
-    train = _read_split(root, "train", target, boxes, size, workers)
-    test = _read_split(root, "val", target, boxes, size, workers)
+    images: dict[str, Any] = {"size": size, "workers": workers, "allow_outside": allow_outside}
+    train = _read_split(root, "train", target, boxes, **images)
+    test = _read_split(root, "val", target, boxes, **images)
     N = max(max_objects, int(train.targets.sizes.max()), int(test.targets.sizes.max(initial=0)))
     chosen, held_out = train_val_split(len(train.targets), val, seed)
     return SetTask(
@@ -51,9 +62,10 @@ def clevr(
         input_size=size,
         max_size=N,
         variable=True,
-        train=StoredSplit(train.images, train.targets, chosen, N),
-        val=StoredSplit(train.images, train.targets, held_out, N),
-        test=StoredSplit(test.images, test.targets, np.arange(len(test.targets)), N),
+        train=train.split(chosen, N),
+        val=train.split(held_out, N),
+        test=test.split(np.arange(len(test.targets)), N),
+        has_centers=True,
         **element_description(target),
     )
 
@@ -64,9 +76,15 @@ class _Source:
 
     images: np.ndarray  # (S, 3, H, W) uint8, memory-mapped
     targets: RaggedArray
+    centers: RaggedArray
+
+    def split(self, chosen: np.ndarray, N: int) -> StoredSplit:
+        return StoredSplit(self.images, self.targets, chosen, N, centers=self.centers)
 
 
-def _read_split(root: Path, split: str, target: Target, boxes: Boxes, size: int, workers: int | None) -> _Source:
+def _read_split(
+    root: Path, split: str, target: Target, boxes: Boxes, *, size: int, workers: int | None, allow_outside: bool
+) -> _Source:
     path = root / "scenes" / f"CLEVR_{split}_scenes.json"
     table = read_scenes(path)
     if len(table) == 0 and split == "train":
@@ -75,9 +93,9 @@ def _read_split(root: Path, split: str, target: Target, boxes: Boxes, size: int,
         images = np.zeros((0, 3, size, size), np.uint8)
     else:
         folder = root / "images" / split
-        found = available_images(folder, table.image, f"scenes of split {split}")
+        found = available_images(folder, table.image, f"scenes of split {split}", allow_outside)
         if len(found) < len(table):
             table = table.select(found)
         files = [folder / name for name in table.image]
         images = image_cache(f"clevr-{split}-{fingerprint([], str(folder.resolve()))[:8]}", files, size, workers)
-    return _Source(images, encode_objects(table, target, boxes))
+    return _Source(images, encode_objects(table, target, boxes), object_centers(table))

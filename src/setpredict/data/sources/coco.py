@@ -14,7 +14,7 @@ from setpredict.core.errors import UserError
 from setpredict.core.paths import fingerprint
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.io.json_text import is_number, read_json, short
-from setpredict.data.ragged import RaggedArray
+from setpredict.data.ragged import RaggedArray, place_centers
 from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
@@ -32,6 +32,7 @@ def coco(
     max_size: int | None = None,
     seed: int = 0,
     val: float = 0.05,
+    allow_outside: bool = False,
 ) -> SetTask:
     """Boxes from COCO annotation files: (left, top, right, bottom) as fractions of the image, then the category.
 
@@ -40,18 +41,24 @@ def coco(
     the training images, selected by `seed`, becomes the val split; without a test file it is the test split, too.
     `images` and `test_images` are folders of images that are neither in COCO's layout nor next to the annotation
     file. Crowds are left out, images without boxes are kept. With `max_size`, images with more boxes are skipped.
+    Images outside their folder, by ../, an absolute path or a symbolic link, are an error without `allow_outside`.
     """
     train, neighbor = annotation_files(Path(folder).expanduser())
     test = Path(test).expanduser() if test is not None else neighbor
-    sources = {"train": _read(train, images, None, max_size)}
+    sources = {"train": _read(train, images, None, max_size, allow_outside)}
     if test is not None:
-        sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size)
+        sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size, allow_outside)
     categories = sources["train"].categories
     one_hot = len(categories) > 1
     stored = {n: (_images(f"{n}-{max_size}", s, size), s.targets(one_hot)) for n, s in sources.items()}
     N = max(1, *(int(targets.sizes.max()) for _, targets in stored.values()))
     chosen, held_out = train_val_split(len(stored["train"][1]), val, seed)
-    validation = StoredSplit(*stored["train"], held_out, N)
+
+    def split(name: str, chosen: np.ndarray) -> StoredSplit:
+        pictures, targets = stored[name]
+        return StoredSplit(pictures, targets, chosen, N, centers=place_centers(targets, "boxes"))
+
+    validation = split("train", held_out)
     names = tuple(categories.values())
     return SetTask(
         name=train.stem,
@@ -61,9 +68,10 @@ def coco(
         features=4 + one_hot * len(names),
         variable=True,
         kind="boxes",
-        train=StoredSplit(*stored["train"], chosen, N),
+        train=split("train", chosen),
         val=validation,
-        test=StoredSplit(*stored["test"], np.arange(len(stored["test"][1])), N) if test else validation,
+        test=split("test", np.arange(len(stored["test"][1]))) if test else validation,
+        has_centers=True,
         feature_names=CORNERS + (tuple(f"category {n}" for n in names) if one_hot else ()),
         groups={"category": (4, 4 + len(names))} if one_hot else {},
         categories={"category": names} if one_hot else {},
@@ -104,7 +112,11 @@ class _Annotations:
 
 
 def _read(
-    path: Path, images: str | os.PathLike | None, categories: dict[Id, str] | None, max_size: int | None
+    path: Path,
+    images: str | os.PathLike | None,
+    categories: dict[Id, str] | None,
+    max_size: int | None,
+    allow_outside: bool,
 ) -> _Annotations:
     content = _load(path)
     known = {_id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
@@ -140,11 +152,14 @@ def _read(
         x, y, w, h = box
         corners = (x / width, y / height, (x + w) / width, (y + h) / height)
         boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
-    return _select(path, images, list(frames.values()), known, max_size)
+    frames = _with_few_boxes(path, list(frames.values()), max_size)
+    folder = _image_folder(path, images)
+    found = available_images(folder, [f[0] for f in frames], f"images of {path.name}", allow_outside)
+    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known)
 
 
-def _select(path: Path, images: str | os.PathLike | None, frames: list, known: dict[Id, str], max_size: int | None):
-    """The annotations of those images that exist and have at most `max_size` boxes."""
+def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:
+    """Those images that have at most `max_size` boxes."""
     if not frames:
         raise UserError(f"{path} has no images")
     if max_size is not None:
@@ -157,9 +172,7 @@ def _select(path: Path, images: str | os.PathLike | None, frames: list, known: d
                 stacklevel=4,
             )
         frames = fit
-    folder = _image_folder(path, images)
-    found = available_images(folder, [f[0] for f in frames], f"images of {path.name}")
-    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known)
+    return frames
 
 
 def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:

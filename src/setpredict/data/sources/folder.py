@@ -13,9 +13,10 @@ from setpredict.core.errors import UserError
 from setpredict.core.paths import fingerprint
 from setpredict.data.features import Features
 from setpredict.data.io.images import image_cache, image_size
+from setpredict.data.io.inside import find_outside
 from setpredict.data.io.json_text import read_json
 from setpredict.data.io.jsonl import Records, read_jsonl
-from setpredict.data.ragged import RaggedArray
+from setpredict.data.ragged import RaggedArray, place_centers
 from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
@@ -23,14 +24,17 @@ Kind = Literal["points", "polygons", "boxes", "states", "vectors"]
 KINDS: tuple[Kind, ...] = ("points", "polygons", "boxes", "states", "vectors")
 
 
-def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: float = 0.1) -> SetTask:
+def folder(
+    folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: float = 0.1, allow_outside: bool = False
+) -> SetTask:
     """The task in a folder of jsonl files; sizes, dimensions and ranges are inferred and validated.
 
     An input is an image file (relative to the folder), a list of numbers, or a list of such lists (a set). Elements
     consist of numbers and category names. Without val.jsonl, the fraction `val` of the training samples, selected by
     `seed`, becomes the val split; without test.jsonl, the test split is the val split. An optional task.json has the
     form {"features": [names], "kind": "points", "polygons", "boxes", "states" or "vectors"}. Images are resized to
-    size × size; boxes (left, top, right, bottom) and points in them are in pixels or fractions of the image.
+    size × size; boxes (left, top, right, bottom) and points in them are in pixels or fractions of the image. An image
+    outside the folder, by ../, an absolute path or a symbolic link, is an error without `allow_outside`.
     """
     root = Path(folder).expanduser()
     if not (root / "train.jsonl").is_file():
@@ -48,7 +52,7 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
     if train.columns is not None:
         _check_kind(root / "task.json", kind, train.columns)
     sources = {"train": train, **others}
-    _check_images(root, sources)
+    _check_images(root, sources, allow_outside)
     sides = ((0, 2), (1, 3)) if kind == "boxes" else ()  # left and right, top and bottom: overlaps need the same unit
     features = Features.fit(train, settings.features, _extent(root, sources, kind), sides)
     targets = {name: features.encode(records) for name, records in sources.items()}
@@ -57,9 +61,14 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
     input_sizes = {int(n) for x in inputs.values() if isinstance(x, RaggedArray) for n in np.unique(x.sizes)}
     max_input_size = max(input_sizes, default=0)
 
+    has_centers = (
+        train.input_kind == "image" and kind in ("boxes", "points") and (train.columns or [])[:2] == [False, False]
+    )
+
     def split(name: str, chosen: np.ndarray | None = None) -> StoredSplit:
         chosen = np.arange(len(targets[name])) if chosen is None else chosen
-        return StoredSplit(inputs[name], targets[name], chosen, N, max_input_size)
+        centers = place_centers(targets[name], kind) if kind in ("boxes", "points") and has_centers else None
+        return StoredSplit(inputs[name], targets[name], chosen, N, max_input_size, centers)
 
     if "val" in others:
         training, validation = split("train"), split("val")
@@ -86,6 +95,7 @@ def folder(folder: str | os.PathLike, *, size: int = 128, seed: int = 0, val: fl
         input_scale=scale,
         max_input_size=max_input_size,
         input_variable=len(input_sizes) > 1 if input_sizes else None,
+        has_centers=has_centers,
         auto_encodes=train.input_kind == "set" and all(r.inputs == r.sets for r in sources.values()),
     )
 
@@ -139,12 +149,14 @@ def _check_kind(path: Path, kind: Kind, columns: list[bool]) -> None:
         raise UserError(f"{path}: points need numbers first, followed by categories")
 
 
-def _check_images(root: Path, sources: dict[str, Records]) -> None:
+def _check_images(root: Path, sources: dict[str, Records], allow_outside: bool) -> None:
     for records in sources.values():
         if records.input_kind == "image":
             for line, file in zip(records.lines, records.inputs):
                 if not (root / file).is_file():
                     raise records.error(line, f"image {file} not found in {root}")
+            if not allow_outside and (outside := find_outside(root, records.inputs)):
+                raise records.error(records.lines[outside[0]], outside[1])
 
 
 def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] | None:

@@ -11,7 +11,14 @@ import torch
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 from setpredict.data.batch import Batch
-from setpredict.data.clevr.targets import Boxes, Target, check_target, element_description, encode_objects
+from setpredict.data.clevr.targets import (
+    Boxes,
+    Target,
+    check_target,
+    element_description,
+    encode_objects,
+    object_centers,
+)
 from setpredict.data.io.images import images_to_float
 from setpredict.data.render.sampler import check_counts, check_side, sample_scene, scene_table
 from setpredict.data.render.tracer import render
@@ -72,6 +79,7 @@ def scenes(
         train=split("train", train),
         val=split("val", val),
         test=split("test", test),
+        has_centers=not states_only,
         auto_encodes=states_only,
         **description,
     )
@@ -99,9 +107,12 @@ class SceneSplit:
         counts = (self.min_objects, self.max_objects)
         scenes = [sample_scene(self.seed, self.split, int(i), epoch, *counts) for i in indices]
         cameras = np.stack([s.camera for s in scenes])  # (B, 3)
-        objects = encode_objects(scene_table(scenes), self.target, self.boxes, cameras)
+        table = scene_table(scenes)
+        objects = encode_objects(table, self.target, self.boxes, cameras)
         target = objects.padded(np.arange(len(scenes)), self.max_objects)
         if self.size is None:
             return Batch(target, target, torch.from_numpy(indices))
         images = np.stack([render(s.view, self.size) for s in scenes])  # (B, H, W, 3)
-        return Batch(images_to_float(images.transpose(0, 3, 1, 2)), target, torch.from_numpy(indices))
+        centers = object_centers(table).padded(np.arange(len(scenes)), self.max_objects).elements
+        pixels = images_to_float(images.transpose(0, 3, 1, 2))
+        return Batch(pixels, target, torch.from_numpy(indices), centers)

@@ -33,6 +33,7 @@ def descend(
     gradient: Gradient | None = None,
     *,
     project: Projection | None = None,
+    scale: Tensor | None = None,
 ) -> Descent:
     """Take T steps Y ← P(Y − ηd) from P(start), for samples of any shape.
 
@@ -43,6 +44,7 @@ def descend(
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
         gradient: How to differentiate: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
         project: P, applied to the initial samples and after every step (None: the identity).
+        scale: Factors of the step, broadcast over the samples: 0 leaves a feature in place.
 
     >>> found = descend(lambda y: (y**2).sum(1) / 2, torch.tensor([[4.0], [8.0]]), GradientDescent(2, 0.5))
     >>> found.states[:, :, 0]
@@ -56,7 +58,7 @@ def descend(
     y = _project_start(start, project) if project else start
     if first:
         y = y.detach()
-    loop = _Loop(goal, solver, gradient, project or (lambda y: y), anchor=y)
+    loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor=y)
     states, losses, norms = [y], [], []
     for t in range(T):
         if loop.all_stopped:
@@ -82,8 +84,18 @@ def descend(
 class _Loop:
     """The inner loop between two steps."""
 
-    def __init__(self, objective: Objective, solver: GradientDescent, gradient, project: Projection, anchor: Tensor):
-        self.objective, self.solver, self.gradient, self.project = objective, solver, gradient, project
+    def __init__(
+        self,
+        objective: Objective,
+        solver: GradientDescent,
+        gradient: Gradient,
+        project: Projection,
+        scale: Tensor | None,
+        anchor: Tensor,
+    ):
+        self.objective, self.solver, self.gradient, self.project, self.scale = (
+            objective, solver, gradient, project, scale
+        )  # fmt: skip
         self.anchor, self.velocity = anchor, torch.zeros_like(anchor)
         self.active = torch.ones(len(anchor), dtype=torch.bool, device=anchor.device)
         self.taken = self.active.long() * 0
@@ -111,6 +123,7 @@ class _Loop:
         if solver.penalty:
             grad = grad + solver.penalty * (y - self.anchor)
         step, self.velocity = direction(solver, grad, self.velocity)
+        step = step if self.scale is None else step * self.scale
         new = self.project(y - solver.step_size * step)
         if last and torch.is_grad_enabled():
             new = pass_through(self.gradient, new, y, grad, self.project)

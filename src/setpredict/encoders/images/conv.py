@@ -77,7 +77,7 @@ class ConvEncoder(nn.Module):
         if images.shape[-2:] != (S, S):
             raise ValueError(f"this encoder takes {S}×{S} images, got {images.shape[-2]}×{images.shape[-1]}")
         grid = self.coordinates.to(images.dtype).expand(len(images), -1, -1, -1)
-        x = torch.cat([images, grid], dim=1).contiguous(memory_format=torch.channels_last)
+        x = torch.cat([images, grid], dim=1).contiguous(memory_format=_format_of(images))
         x, scale, dense = self.stem(x), 2, None
         for stage in self.stages:
             x, scale = stage(x), 2 * scale
@@ -85,3 +85,8 @@ class ConvEncoder(nn.Module):
                 dense = x
         assert dense is not None
         return dense, self.tail(x.flatten(1))
+
+
+def _format_of(images: Tensor) -> torch.memory_format:
+    last = images.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if last else torch.contiguous_format

@@ -162,7 +162,7 @@ def assign_cells(
     >>> assign_cells(torch.ones(1, 3).bool(), centers, torch.tensor([[0.1, 0.3, 0.2]]), 2, 2).element
     tensor([1, 2])
     """
-    B, N = mask.shape
+    N = mask.shape[1]
     column = (centers[..., 0].clamp(0, 1 - 1e-6) * w).long()
     row = (centers[..., 1].clamp(0, 1 - 1e-6) * h).long()
     cell = row * w + column  # (B, N)

@@ -53,13 +53,15 @@ class ResNetEncoder(nn.Module):
         depth: int = 34,
         width: int = 64,
         tail: Literal["dspn", "idspn"] = "dspn",
+        stem: Literal["imagenet", "small"] = "imagenet",
+        stride: int = 8,
     ):
         super().__init__()
         if depth not in BLOCKS:
             raise UserError(f"depth must be 10, 18 or 34, got {depth}")
         if image_size < 64:
             raise UserError(f"image_size must be at least 64 pixels, got {image_size}")
-        self.image_size = image_size
+        self.image_size, self.stem, self.stride = image_size, stem, stride
         self.conv1 = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
@@ -72,7 +74,12 @@ class ResNetEncoder(nn.Module):
             ]
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
             channels = outputs
-        side = -(-image_size // 32)  # each of five halvings rounds up
+        shrink = 32 if stem == "imagenet" else 16
+        side = -(-image_size // shrink)  # each halving rounds up
+        strides = {shrink // 8 * 2**i: width * 2**i for i in range(4)}  # pixels per cell → channels
+        if stride not in strides:
+            raise UserError(f"stride must be one of {', '.join(map(str, strides))} for this ResNet, got {stride}")
+        self.map_channels = strides[stride]
         if tail == "dspn":
             left = -(-side // 2)
             self.tail = nn.Sequential(
@@ -95,10 +102,18 @@ class ResNetEncoder(nn.Module):
         self.apply(xavier)
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B L"]:
+        return self.maps(images)[1]
+
+    def maps(self, images: Float[Tensor, "B 3 H W"]) -> tuple[Float[Tensor, "B C h w"], Float[Tensor, "B L"]]:
+        """The feature map with one cell per `stride` pixels, and the vector."""
         if images.shape[-2:] != (self.image_size, self.image_size):
             S, H, W = self.image_size, *images.shape[-2:]
             raise ValueError(f"this encoder takes {S}×{S} images, got {H}×{W}")
-        x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        x = self.relu(self.bn1(self.conv1(images)))
+        x, scale = (self.maxpool(x), 4) if self.stem == "imagenet" else (x, 2)
+        dense = x
         for i in range(4):
-            x = self.get_submodule(f"layer{i + 1}")(x)
-        return self.tail(x)
+            x, scale = self.get_submodule(f"layer{i + 1}")(x), scale * (2 if i else 1)
+            if scale == self.stride:
+                dense = x
+        return dense, self.tail(x)

@@ -1,0 +1,122 @@
+"""Augmentation of images: flip, scale, crop and color, with boxes and points that follow or leave.
+
+Every sample's numbers are a function of (seed, epoch, index), so that a resumed training sees the same images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from setpredict.config import AugmentConfig
+from setpredict.core import rng
+from setpredict.data.batch import Batch, Split
+from setpredict.sets import Sets
+
+VISIBLE = 0.4
+"""A box stays if at least this part of its area is inside the image."""
+NUMBERS = 12
+"""Random numbers per sample."""
+
+
+class View(NamedTuple):
+    """Which part of each image becomes the new one: a window, mirrored or not."""
+
+    corner: Float[Tensor, "B 2"]
+    """Left and top of the window, as fractions of the image; it may reach beyond it."""
+    size: Float[Tensor, "B 2"]
+    """Width and height of the window."""
+    flip: Bool[Tensor, "B 2"]
+    """Mirrored left to right, and top to bottom."""
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedSplit:
+    """A training split of images with boxes or points, different in every epoch."""
+
+    split: Split
+    options: AugmentConfig
+    kind: str
+    """What the elements are: boxes or points follow; others stay, and only the color changes."""
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        batch = self.split.batch(indices, epoch)
+        assert isinstance(batch.input, Tensor)
+        keys = rng.item_keys(rng.key(self.seed, "augment", epoch), np.asarray(indices, dtype=np.int64))
+        numbers = torch.from_numpy(rng.uniform(keys, NUMBERS)).float()  # (B, NUMBERS)
+        images = change_color(batch.input, numbers[:, 7:], self.options.color)
+        if self.kind not in ("boxes", "points"):
+            return Batch(images, batch.target, batch.index, batch.centers)
+        view = draw_view(numbers[:, :7], self.options)
+        target, centers = follow(batch.target, self.kind, view)
+        return Batch(crop(images, view), target, batch.index, None if batch.centers is None else centers)
+
+
+def draw_view(numbers: Float[Tensor, "B 7"], options: AugmentConfig) -> View:
+    """A window per sample: its size, its aspect, where it is, and whether it is mirrored."""
+    smallest, largest = 1 / options.zoom, options.zoom**0.5
+    scale = smallest * (largest / smallest) ** numbers[:, 0:1]
+    aspect = torch.exp((2 * numbers[:, 1:2] - 1) * options.aspect)
+    size = torch.cat([scale * aspect, scale / aspect], dim=1)  # (B, 2)
+    corner = (1 - size) * numbers[:, 2:4]  # inside the image, or around it if the window is larger
+    flips = torch.tensor([options.flip in ("horizontal", "both"), options.flip in ("vertical", "both")])
+    return View(corner, size, (numbers[:, 4:6] < 0.5) & flips)
+
+
+def crop(images: Float[Tensor, "B C H W"], view: View) -> Float[Tensor, "B C H W"]:
+    """The windows as images of the same size, bilinear, beyond the edge in the color of the edge."""
+    B, _, H, W = images.shape
+    axes = []
+    for axis, count in ((0, W), (1, H)):
+        at = (torch.arange(count, dtype=images.dtype) + 0.5) / count
+        at = torch.where(view.flip[:, axis : axis + 1], 1 - at, at)  # (B, count)
+        axes.append(2 * (view.corner[:, axis : axis + 1] + view.size[:, axis : axis + 1] * at) - 1)
+    grid = torch.stack([axes[0][:, None, :].expand(B, H, W), axes[1][:, :, None].expand(B, H, W)], dim=-1)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def follow(target: Sets, kind: str, view: View) -> tuple[Sets, Float[Tensor, "B N 3"]]:
+    """Boxes or points in the windows, and their centers; what is not visible leaves the set."""
+    places = target.elements[..., : 4 if kind == "boxes" else 2]
+    moved = torch.cat([_to_window(places[..., i : i + 2], view) for i in range(0, places.shape[-1], 2)], dim=-1)
+    if kind == "boxes":
+        low, high = moved[..., :2].minimum(moved[..., 2:]), moved[..., :2].maximum(moved[..., 2:])  # a flip swaps sides
+        area, moved = (high - low).prod(dim=-1), torch.cat([low, high], dim=-1).clamp(0, 1)
+        extent = moved[..., 2:] - moved[..., :2]
+        stays = extent.prod(dim=-1) > VISIBLE * area
+        centers = torch.cat([(moved[..., :2] + moved[..., 2:]) / 2, extent.prod(dim=-1, keepdim=True).sqrt()], dim=-1)
+    else:
+        stays = ((moved >= 0) & (moved <= 1)).all(dim=-1)
+        centers = F.pad(moved, (0, 1))
+    mask = target.mask & stays
+    elements = torch.cat([moved, target.elements[..., moved.shape[-1] :]], dim=-1) * mask[..., None]
+    return Sets(elements, mask), centers * mask[..., None]
+
+
+def _to_window(points: Float[Tensor, "B N 2"], view: View) -> Float[Tensor, "B N 2"]:
+    inside = (points - view.corner[:, None]) / view.size[:, None]
+    return torch.where(view.flip[:, None], 1 - inside, inside)
+
+
+def change_color(images: Float[Tensor, "B 3 H W"], numbers: Float[Tensor, "B 5"], strength: float) -> Tensor:
+    """Contrast, brightness, saturation and the balance of the channels, each by a factor around 1."""
+    if not strength:
+        return images
+    factor = 1 + strength * (2 * numbers[:, :3, None, None] - 1)  # (B, 3, 1, 1)
+    balance = 1 + strength / 3 * (2 * numbers[:, [3, 4], None, None] - 1)  # (B, 2, 1, 1)
+    mean = images.mean(dim=(1, 2, 3), keepdim=True)
+    images = (images - mean) * factor[:, 0:1] + mean * factor[:, 1:2]
+    gray = images.mean(dim=1, keepdim=True)
+    images = gray + (images - gray) * factor[:, 2:3]
+    weights = torch.cat([balance[:, :1], torch.ones_like(balance[:, :1]), balance[:, 1:]], dim=1)
+    return (images * weights).clamp(0, 1)
