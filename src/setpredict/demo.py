@@ -95,6 +95,7 @@ def train(
 ) -> None:
     """The same loop, data and loss for every contender."""
     torch.manual_seed(seed)
+    assert task.input_kind != "image"
     kind = InputConfig(task.input_kind, task.input_size)
     config = ModelConfig(task.max_size, task.features, task.variable, 64, kind, contender.encoder, contender.decoder)
     settings = TrainConfig(
@@ -109,7 +110,7 @@ def train(
 
 def _evaluated_steps(contender: Contender) -> tuple[int, ...]:
     """T and 2T; a one-shot decoder has one prediction."""
-    T = contender.model.decoder.steps
+    T = contender.model.steps
     return (T, 2 * T) if T else (0,)
 
 
@@ -129,7 +130,7 @@ def table(models: list[Contender]) -> Table:
         view.add_column(heading, justify="left" if heading == "decoder" else "right")
     for c in models:
         once, twice = c.errors.values() if len(c.errors) == 2 else [*c.errors.values()] * 2
-        steps = c.model.decoder.steps
+        steps = c.model.steps
         view.add_row(
             c.name,
             f"{once:.3f}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
 from setpredict.core.weights import check_header, load_weights, save_weights
-from setpredict.decoders import DenseDecoder, RandomSet
-from setpredict.encoders import Code, as_code
+from setpredict.decoders import Decoder, DenseDecoder, RandomSet
+from setpredict.encoders import Code, ImageEncoder, as_code
 from setpredict.sets import Prediction, Sets
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -73,18 +73,22 @@ class SetPredictor(nn.Module):
             warmup: Do not decode: the prediction is what the dense head proposes.
         """
         code = self.encode(input)
-        if warmup:
-            assert code.proposals is not None
-            prediction = DenseDecoder()(code)
-            idle = sum(p.sum() for p in self.decoder.parameters()) * 0  # processes wait for every parameter's gradient
-        else:
-            prediction, idle = self.decoder(code, steps=steps, keys=keys), 0
+        prediction = DenseDecoder()(code) if warmup else self.decoder(code, steps=steps, keys=keys)
         if target is not None and not warmup and not self.shares_encoder:
-            prediction.target_loss = self.decoder.target_loss(target, code)
+            prediction.target_loss = cast(Decoder, self.decoder).target_loss(target, code)
         if target is not None and centers is not None and code.dense is not None:
             places = centers[..., :2], centers[..., 2]
-            prediction.dense_loss = self.input_encoder.head.loss(code.dense, target, *places) + idle
+            head = cast(ImageEncoder, self.input_encoder).head
+            assert head is not None
+            # Several processes wait for the gradient of every parameter, also of those that have no part in this.
+            idle = code.vector.sum() + sum(p.sum() for p in self.decoder.parameters())
+            prediction.dense_loss = head.loss(code.dense, target, *places) + 0 * idle
         return prediction
+
+    @property
+    def steps(self) -> int:
+        """T, the decoder's number of steps; 0 for a one-shot decoder."""
+        return cast(Decoder, self.decoder).steps
 
     @property
     def shares_encoder(self) -> bool:

@@ -1,10 +1,12 @@
 """Augmentation: boxes and points follow the pixels exactly, samples do not depend on their batch, nothing is lost."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from setpredict import Sets, UserError
 from setpredict.build import make_task
@@ -32,6 +34,11 @@ class Rectangles:
         return Batch(images, target, torch.from_numpy(np.asarray(indices)), centers)
 
 
+def pictures(batch: Batch) -> torch.Tensor:
+    assert isinstance(batch.input, torch.Tensor)
+    return batch.input
+
+
 def bright_box(image: torch.Tensor) -> list[float]:
     rows, columns = (image[0] > 0.5).any(1).nonzero(), (image[0] > 0.5).any(0).nonzero()
     low, high = (columns.min(), rows.min()), (columns.max() + 1, rows.max() + 1)
@@ -48,11 +55,11 @@ def test_boxes_follow_the_pixels(flip):
     kept = 0
     for i in range(64):
         if not bool(batch.target.mask[i, 0]):
-            assert batch.input[i].mean() < plain.input[i].mean(), i  # it has left the image, or nearly so
+            assert pictures(batch)[i].mean() < pictures(plain)[i].mean(), i  # it has left the image, or nearly so
             continue
         kept += 1
         box = batch.target.elements[i, 0]
-        seen = torch.tensor(bright_box(batch.input[i]))
+        seen = torch.tensor(bright_box(pictures(batch)[i]))
         assert (box - seen).abs().max() <= 1.5 / SIDE, f"sample {i}: box {box.tolist()}, pixels {seen.tolist()}"
         middle = (box[:2] + box[2:]) / 2
         torch.testing.assert_close(batch.centers[i, 0, :2], middle)
@@ -85,10 +92,10 @@ def test_categories_stay_and_an_unchanged_view_changes_nothing():
 def test_a_sample_is_a_function_of_seed_epoch_and_index():
     split = AugmentedSplit(Rectangles(), AugmentConfig(), "boxes", seed=0)
     together, alone = split.batch(np.array([5, 9]), 2), split.batch(np.array([9]), 2)
-    torch.testing.assert_close(together.input[1], alone.input[0])
+    torch.testing.assert_close(pictures(together)[1], pictures(alone)[0])
     assert torch.equal(together.target.elements[1], alone.target.elements[0])
     for other in (split.batch(np.array([9]), 3), replace(split, seed=1).batch(np.array([9]), 2)):
-        assert not torch.equal(other.input, alone.input)
+        assert not torch.equal(pictures(other), pictures(alone))
 
 
 def test_windows_are_within_the_zoom_and_the_image():
@@ -114,10 +121,6 @@ def test_colors_stay_in_range_and_gray_stays_gray():
 
 def test_only_training_images_change(tmp_path):
     (tmp_path / "images").mkdir()
-    import json
-
-    from PIL import Image
-
     for i in range(6):
         pixels = np.random.default_rng(i).integers(0, 255, (20, 20, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "images" / f"{i}.png")
@@ -130,9 +133,10 @@ def test_only_training_images_change(tmp_path):
     data = DataConfig("coco", folder=str(tmp_path / "train.json"), size=32)
     plain, changed = make_task(replace(data, augmented=False)), make_task(data)
     for split in ("val", "test"):
-        a, b = (task.split(split).batch(np.array([0]), 1).input for task in (plain, changed))
+        a, b = (pictures(task.split(split).batch(np.array([0]), 1)) for task in (plain, changed))
         assert torch.equal(a, b), split
-    assert not torch.equal(plain.train.batch(np.array([0]), 1).input, changed.train.batch(np.array([0]), 1).input)
+    a, b = (pictures(task.train.batch(np.array([0]), 1)) for task in (plain, changed))
+    assert not torch.equal(a, b)
     with pytest.raises(UserError, match="needs zoom from 1"):
         make_task(replace(data, augment=AugmentConfig(zoom=0.5)))
     with pytest.raises(UserError, match="is for images, and multisets has sets"):

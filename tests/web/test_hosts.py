@@ -35,7 +35,7 @@ def test_a_server_answers_to_its_own_names_only(models: dict[str, Served], liste
         for host in (connects_to, "localhost", "LOCALHOST.:8000", "127.0.0.1:1", "[::1]:8000", "proxy.example:443"):
             assert status(address, host) == 200, host
         for host in ("evil.example", "127.0.0.9", "localhost.evil.example", "proxy.example.evil", "[::2]", "a b", "*",
-                     "127.0.0.1:x", "localhost@evil.example", "[localhost]", ":8000", "", "\xe9"):  # fmt: skip
+                     "127.0.0.1:x", "localhost@evil.example", "[localhost]", ":8000", ""):  # fmt: skip
             assert status(address, host) == 400, host
         rejected = httpx.get(f"{address}/", headers={"host": "evil.example"})
         assert rejected.json()["detail"].startswith("this server does not answer to 'evil.example'; if it should,")

@@ -7,6 +7,9 @@ from typing import Literal
 
 from setpredict.core.errors import UserError
 
+MOST_RATE = 1e6
+"""The largest learning rate and weight decay: float32 must hold what the optimizer makes of them."""
+
 
 @dataclass
 class LossConfig:
@@ -97,8 +100,10 @@ class TrainConfig:
                     raise UserError(f"{_option(name)} must be at least {smallest}, got {value}")
         for name in ("lr", "weight_decay"):
             value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise UserError(f"{_option(name)} must be 0 or more, got {value:g}")
+            if not 0 <= value <= MOST_RATE:
+                raise UserError(f"{_option(name)} must be from 0 to {MOST_RATE:g}, got {value:g}")
+        if self.seed >= 2**63:
+            raise UserError(f"--seed must be below 2^63, got {self.seed}")
         for name, value in (("max_minutes", self.max_minutes), ("clip_grad", self.clip_grad)):
             if value is not None and not value > 0:
                 raise UserError(f"{_option(name)} must be above 0, got {value:g}")

@@ -18,12 +18,20 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
 
     A DSPN with a predicted initial set can also start from a run of an MLP decoder, whose output becomes the predicted
     initial set, or from a run of a DSPN with one initial set for all samples, which is then predicted for every input
-    at first. Weights that the run does not have stay as they are.
+    at first. Any decoder can start from a run of `--method dense`, whose image encoder it takes. Weights that the run
+    does not have stay as they are.
     """
     source = load(run, allow_own_code=allow_own_code).model
     weights = source.state_dict()
     assert model.config is not None
     assert source.config is not None
+    if source.config.decoder.kind == "dense" and model.config.decoder.kind != "dense":
+        head = "" if model.config.input.dense else "input_encoder.head."
+        weights = {name: w for name, w in weights.items() if not head or not name.startswith(head)}
+        own = {name: w for name, w in model.state_dict().items() if not name.startswith("input_encoder.")}
+        check_weights(model, own | weights, Path(run))
+        model.load_state_dict(weights, strict=False)
+        return
     if not _predicts_initial_set(model.config.decoder) or _predicts_initial_set(source.config.decoder):
         check_weights(model, weights, Path(run))
         model.load_state_dict(weights, strict=False)

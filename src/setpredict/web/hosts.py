@@ -32,17 +32,16 @@ class HostCheck:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
-        if scope["type"] != "http" or self._is_served(requested_host(given), scope.get("server")):
+        address = (scope.get("server") or ("",))[0]
+        if scope["type"] != "http" or self._is_served(requested_host(given), address):
             await self.app(scope, receive, send)
             return
         reason = f"this server does not answer to {given[:100]!r}; if it should, start it with --allowed-host"
         await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": json.dumps({"detail": reason}).encode()})
 
-    def _is_served(self, host: str | None, connection: tuple[str, int] | None) -> bool:
-        if ANY in self.names or host in self.names:
-            return True
-        return host is not None and connection is not None and host == as_host(connection[0])
+    def _is_served(self, host: str | None, address: str) -> bool:
+        return ANY in self.names or host in self.names or (host is not None and host == as_host(address))
 
 
 def requested_host(header: str) -> str | None:

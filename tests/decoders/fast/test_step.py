@@ -186,7 +186,7 @@ def test_steps_without_gradients_keep_nothing():
 def test_only_differentiated_steps_save_tensors_for_backward():
     encoder, _, z, _ = case("deep", torch.float32)
 
-    def saved(gradient, context=torch.enable_grad):
+    def saved(gradient, context: Any = torch.enable_grad):
         decoder, kept = DSPN(encoder, solver=GradientDescent(3), gradient=gradient, initial="fixed"), []
         with context(), torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
             decoder(z)

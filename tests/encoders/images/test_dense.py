@@ -28,7 +28,7 @@ def places(target: Sets, kind: str) -> tuple[torch.Tensor, torch.Tensor]:
 def perfect(layout: ElementLayout, target: Sets, h: int, w: int) -> DenseOutput:
     """The output that says exactly where each element is and what it is, written by hand."""
     logits = torch.full((len(target), h, w), -12.0)
-    values = torch.zeros(len(target), h, w, layout.features)
+    values, offsets = torch.zeros(len(target), h, w, layout.features), torch.zeros(len(target), h, w, 2)
     for b, elements in enumerate(target.to_list()):
         for element in elements:
             box = layout.place == "box"
@@ -36,14 +36,14 @@ def perfect(layout: ElementLayout, target: Sets, h: int, w: int) -> DenseOutput:
             row, column = int(y * h), int(x * w)
             logits[b, row, column] = 12.0
             cell = values[b, row, column]
-            cell[:2] = torch.tensor([x * w - column - 0.5, y * h - row - 0.5])
+            offsets[b, row, column] = torch.tensor([x * w - column - 0.5, y * h - row - 0.5])
             if box:
                 cell[2:4] = ((element[2:4] - element[:2]) * torch.tensor([w, h])).log()
             at = 4 if box else 2
             cell[at:] = element[at:]
             for start, stop in layout.groups:
                 cell[start:stop] = 40 * element[start:stop]
-    return DenseOutput(logits, values)
+    return DenseOutput(logits, offsets, values)
 
 
 LAYOUTS = [
@@ -88,10 +88,10 @@ def test_the_loss_is_its_formula():
     torch.manual_seed(0)
     layout = ElementLayout(6, "box", ((4, 6),))
     target = Sets.from_list([[[0.1, 0.1, 0.3, 0.4, 1.0, 0.0], [0.5, 0.6, 0.9, 0.8, 0.0, 1.0]]])
-    logits, values, h, w = torch.randn(1, 4, 5), torch.randn(1, 4, 5, 6), 4, 5
+    logits, offsets, values, h, w = torch.randn(1, 4, 5), torch.randn(1, 4, 5, 2), torch.randn(1, 4, 5, 6), 4, 5
     centers, sizes = places(target, "box")
     near = closeness(target.mask, centers, sizes, h, w)[0]
-    total, p = 0.0, logits[0].sigmoid()
+    total, p = torch.zeros(()), logits[0].sigmoid()
     occupied = {(1, 1): 0, (2, 3): 1}  # (row, column) → element
     for row in range(h):
         for column in range(w):
@@ -104,9 +104,10 @@ def test_the_loss_is_its_formula():
         x, y = (left + right) / 2 * w - column - 0.5, (top + bottom) / 2 * h - row - 0.5
         wanted = torch.tensor([x, y, math.log((right - left) * w), math.log((bottom - top) * h)])
         cell = values[0, row, column]
-        total += F.smooth_l1_loss(cell[:4], wanted, beta=0.1, reduction="sum")
+        said = torch.cat([offsets[0, row, column], cell[2:4]])
+        total += F.smooth_l1_loss(said, wanted, beta=0.1, reduction="sum")
         total += F.cross_entropy(cell[None, 4:], torch.tensor([i]))
-    got = DenseHead(3, layout).loss(DenseOutput(logits, values), target, centers, sizes)
+    got = DenseHead(3, layout).loss(DenseOutput(logits, offsets, values), target, centers, sizes)
     torch.testing.assert_close(got, (total / 2).reshape(1))
 
 
@@ -127,29 +128,41 @@ def test_no_image_depends_on_its_batch():
     centers, sizes = places(target, "box")
     together = head.loss(output, target, centers, sizes)
     for i in range(3):
-        part = DenseOutput(output.logits[[i]], output.values[[i]])
+        part = DenseOutput(*(x[[i]] for x in output))
         alone = head.loss(part, target[i], centers[[i]], sizes[[i]])
         torch.testing.assert_close(alone, together[[i]], msg=lambda m, i=i: f"image {i}: {m}")
 
 
-def test_proposals_are_local_maxima_with_gradients():
-    layout, head = ElementLayout(2, "point"), DenseHead(3, ElementLayout(2, "point"))
-    logits = torch.full((1, 5, 5), -3.0)
-    logits[0, 1, 1], logits[0, 1, 2], logits[0, 4, 4] = 3.0, 2.9, 1.0  # the second is beside the first
-    values = torch.zeros(1, 5, 5, 2).requires_grad_()
-    found = head.proposals(DenseOutput(logits.requires_grad_(), values), 30)
+def test_cells_that_mean_the_same_object_are_one_proposal():
+    head = DenseHead(3, ElementLayout(2, "point"))
+    logits, offsets = torch.full((1, 5, 5), -3.0), torch.zeros(1, 5, 5, 2)
+    logits[0, 1, 1], logits[0, 1, 2], logits[0, 2, 1], logits[0, 4, 4] = 3.0, 2.9, 2.0, 1.0
+    offsets[0, 1, 2, 0] = -0.7  # this cell claims nearly the place of its neighbor; the one below does not
+    offsets.requires_grad_()
+    found = head.proposals(DenseOutput(logits.requires_grad_(), offsets, torch.zeros(1, 5, 5, 2)), 30)
     assert found.elements.shape == (1, 30, 2)
     kept = found.elements[0][found.mask[0] > 0.5]
-    grid = cell_centers(5, 5, like=values)
-    torch.testing.assert_close(kept, torch.stack([grid[1, 1], grid[4, 4]]))
+    grid = cell_centers(5, 5, like=logits)
+    torch.testing.assert_close(kept, torch.stack([grid[1, 1], grid[2, 1], grid[4, 4]]))
     found.elements.sum().backward(retain_graph=True)
-    assert values.grad is not None
-    assert values.grad.abs().sum() > 0
+    assert offsets.grad is not None
+    assert offsets.grad[0, 1, 1].ne(0).all()
     found.mask.sum().backward()
     assert logits.grad is not None
     assert logits.grad[0, 1, 1] > 0
     assert logits.grad[0, 1, 2] == 0
-    assert layout.place == "point"
+
+
+def test_of_overlapping_boxes_the_surest_stays():
+    layout = ElementLayout(4, "box")
+    target = Sets.from_list([[[0.1, 0.1, 0.5, 0.5], [0.45, 0.45, 0.95, 0.95]]])
+    output = perfect(layout, target, 8, 8)
+    row, column = 2, 3  # beside the first box's cell (2, 2), with nearly the same box
+    output.logits[0, row, column] = 5.0
+    output.offsets[0, row, column] = torch.tensor([-0.9, 0.0])
+    output.values[0, row, column, 2:4] = torch.tensor([3.2, 3.2]).log()
+    found = DenseHead(3, layout).proposals(output, 6)
+    assert found.sizes.tolist() == [2]
 
 
 def test_an_image_without_elements_has_a_presence_loss_only():
@@ -164,6 +177,6 @@ def test_an_image_without_elements_has_a_presence_loss_only():
 def test_states_have_their_numbers_as_they_are():
     layout = ElementLayout(5, "none", ((3, 5),))
     values = torch.randn(1, 2, 2, 5)
-    elements = DenseHead(3, layout).elements(values)
+    elements = DenseHead(3, layout).elements(DenseOutput(torch.zeros(1, 2, 2), torch.zeros(1, 2, 2, 2), values))
     assert torch.equal(elements[..., :3], values[..., :3])
     torch.testing.assert_close(elements[..., 3:], values[..., 3:].softmax(-1))

@@ -24,6 +24,9 @@ SPREAD = 0.1
 """Cells around a center are penalized less for being present: the width of that neighborhood, per object size …"""
 LEAST_SPREAD = 0.4
 """… and at least, in cells."""
+SAME_BOX, SAME_PLACE = 0.5, 0.7
+"""Two cells mean the same object if their boxes overlap by more than this IoU, or their centers are closer than this,
+in cells; the less certain one is dropped."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,10 @@ class DenseOutput(NamedTuple):
 
     logits: Float[Tensor, "B h w"]
     """Of the presence of an object's center."""
+    offsets: Float[Tensor, "B h w 2"]
+    """Where in the cell the center is, in cells from its middle."""
     values: Float[Tensor, "B h w D"]
-    """The element, with places relative to the cell, box sizes as logarithms and groups as logits."""
+    """The element: box sizes as logarithms, groups as logits, places in the image not at all (`offsets` has them)."""
 
 
 class DenseHead(nn.Module):
@@ -64,7 +69,7 @@ class DenseHead(nn.Module):
     def __init__(self, channels: int, layout: ElementLayout, hidden: int = 128):
         super().__init__()
         self.layout = layout
-        self.network = MLP(channels, [hidden], 1 + layout.features)
+        self.network = MLP(channels, [hidden], 3 + layout.features)
         last = self.network[-1]
         assert isinstance(last, nn.Linear)
         with torch.no_grad():
@@ -72,20 +77,19 @@ class DenseHead(nn.Module):
             last.bias[0] = torch.tensor(PRIOR).logit()
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> DenseOutput:
-        x = self.network(features.permute(0, 2, 3, 1))  # (B, h, w, 1 + D)
-        return DenseOutput(x[..., 0], x[..., 1:])
+        x = self.network(features.permute(0, 2, 3, 1))  # (B, h, w, 3 + D)
+        return DenseOutput(x[..., 0], x[..., 1:3], x[..., 3:])
 
-    def elements(self, values: Float[Tensor, "B h w D"]) -> Float[Tensor, "B h w D"]:
+    def elements(self, output: DenseOutput) -> Float[Tensor, "B h w D"]:
         """The elements of all cells, as the data has them."""
-        parts, D = [], self.layout.features
-        centers = cell_centers(*values.shape[1:3], like=values)  # (h, w, 2)
-        per_cell = values.new_tensor([values.shape[2], values.shape[1]])
+        parts, values, D = [], output.values, self.layout.features
+        middle = centers_of(output)  # (B, h, w, 2)
         if self.layout.place == "box":
-            middle = centers + values[..., :2] / per_cell
+            per_cell = values.new_tensor([values.shape[2], values.shape[1]])
             size = values[..., 2:4].clamp(max=4).exp() / per_cell
             parts += [middle - size / 2, middle + size / 2]
         elif self.layout.place == "point":
-            parts.append(centers + values[..., :2] / per_cell)
+            parts.append(middle)
         at = sum(part.shape[-1] for part in parts)
         for start, stop in sorted(self.layout.groups):
             parts += [values[..., at:start], values[..., start:stop].softmax(dim=-1)]
@@ -107,23 +111,19 @@ class DenseHead(nn.Module):
         share = 1 / count.clamp(min=1).to(output.logits.dtype)  # (B,)
         loss = presence_loss(output.logits, near, found) * share
         if len(found.sample):
-            values = output.values[found.sample, found.row, found.column]  # (M, D)
+            at = found.sample, found.row, found.column
             wanted = target.elements[found.sample, found.element]  # (M, D)
-            each = self._element_loss(values, wanted, centers[found.sample, found.element], h, w)
+            inside = centers[found.sample, found.element].clamp(0, 1 - 1e-6) * centers.new_tensor([w, h]) % 1 - 0.5
+            each = _huber(output.offsets[at], inside).sum(dim=1) + self._element_loss(output.values[at], wanted, h, w)
             loss = loss.index_add(0, found.sample, each * share[found.sample])
         return loss
 
-    def _element_loss(self, values: Tensor, wanted: Tensor, centers: Tensor, h: int, w: int) -> Float[Tensor, " M"]:
-        """Huber of the numbers, in cells for places, and cross-entropy of the groups, summed over the features."""
-        per_cell = wanted.new_tensor([w, h])
-        at, loss = 0, values.new_zeros(len(values))
-        inside = centers.clamp(0, 1 - 1e-6) * per_cell % 1 - 0.5
+    def _element_loss(self, values: Tensor, wanted: Tensor, h: int, w: int) -> Float[Tensor, " M"]:
+        """Huber of the numbers (of the logarithm of box sizes in cells) and cross-entropy of the groups, summed."""
+        at, loss = {"box": 4, "point": 2, "none": 0}[self.layout.place], values.new_zeros(len(values))
         if self.layout.place == "box":
-            size = ((wanted[:, 2:4] - wanted[:, :2]) * per_cell).clamp(min=1e-2).log()
-            loss = _huber(values[:, :2], inside).sum(dim=1) + _huber(values[:, 2:4], size).sum(dim=1)
-            at = 4
-        elif self.layout.place == "point":
-            loss, at = _huber(values[:, :2], inside).sum(dim=1), 2
+            size = ((wanted[:, 2:4] - wanted[:, :2]) * wanted.new_tensor([w, h])).clamp(min=1e-2).log()
+            loss = _huber(values[:, 2:4], size).sum(dim=1)
         for start, stop in [*sorted(self.layout.groups), (self.layout.features, self.layout.features)]:
             loss = loss + _huber(values[:, at:start], wanted[:, at:start]).sum(dim=1)
             if stop > start:
@@ -133,15 +133,38 @@ class DenseHead(nn.Module):
         return loss
 
     def proposals(self, output: DenseOutput, count: int) -> Sets:
-        """The `count` best cells as a set: local maxima of the presence first; what is no maximum has mask 0."""
-        scores = output.logits.sigmoid()
-        peak = scores >= F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
-        flat = torch.where(peak, scores, 0).flatten(1)  # (B, h·w)
-        count_there = min(count, flat.shape[1])
-        mask, index = flat.topk(count_there, dim=1)
-        elements = self.elements(output.values).flatten(1, 2)  # (B, h·w, D)
-        chosen = elements.gather(1, index[..., None].expand(-1, -1, elements.shape[-1]))
+        """The `count` best cells as a set; of cells that mean the same object, all but the best have mask 0."""
+        scores = output.logits.sigmoid().flatten(1)  # (B, h·w)
+        scores, index = scores.topk(min(4 * count + 16, scores.shape[1]), dim=1)  # (B, K), descending
+        elements, centers = (
+            x.flatten(1, 2).gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+            for x in (self.elements(output), centers_of(output))
+        )
+        with torch.no_grad():
+            if self.layout.place == "box":
+                same = _overlap(elements[..., :4]) > SAME_BOX  # (B, K, K)
+            else:
+                apart = (centers[:, :, None] - centers[:, None]) * centers.new_tensor(output.logits.shape[:0:-1])
+                same = apart.square().sum(dim=-1) < SAME_PLACE**2
+            repeated = same.tril(diagonal=-1).any(dim=2)  # by a better cell, which stands before it
+        mask, best = torch.where(repeated, 0, scores).topk(min(count, scores.shape[1]), dim=1)
+        chosen = elements.gather(1, best[..., None].expand(-1, -1, elements.shape[-1]))
         return Sets(chosen, mask).pad_to(count)
+
+
+def centers_of(output: DenseOutput) -> Float[Tensor, "B h w 2"]:
+    """The centers that all cells claim, as fractions of the image."""
+    h, w = output.logits.shape[1:]
+    return cell_centers(h, w, like=output.offsets) + output.offsets / output.offsets.new_tensor([w, h])
+
+
+def _overlap(boxes: Float[Tensor, "B K 4"]) -> Float[Tensor, "B K K"]:
+    """The IoU of every pair of boxes."""
+    low = boxes[:, :, None, :2].maximum(boxes[:, None, :, :2])
+    high = boxes[:, :, None, 2:].minimum(boxes[:, None, :, 2:])
+    inner = (high - low).clamp(min=0).prod(dim=-1)
+    area = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1)
+    return inner / (area[:, :, None] + area[:, None] - inner).clamp(min=1e-12)
 
 
 class Cells(NamedTuple):

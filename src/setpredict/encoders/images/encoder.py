@@ -24,7 +24,8 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, backbone: nn.Module, head: DenseHead | None = None, count: int = 0):
         super().__init__()
-        self.backbone, self.head, self.count = backbone.to(memory_format=self.memory_format), head, count
+        self.backbone, self.head, self.count = backbone, head, count
+        backbone.to(memory_format=self.memory_format)  # pyright: ignore[reportCallIssue]
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Code:
         features, vector = self.backbone.maps(images.contiguous(memory_format=self.memory_format))
