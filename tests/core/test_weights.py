@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import save_file, save_model
 from torch import nn
 
+from setpredict.core.checksums import Damaged
 from setpredict.core.errors import UserError
-from setpredict.core.weights import load_weights
+from setpredict.core.weights import check_header, load_weights, read_header, save_weights
 
 
 class Tied(nn.Module):
@@ -78,3 +79,61 @@ def test_missing_and_broken_files_are_named(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"broken")
     with pytest.raises(UserError, match=r"broken.safetensors is not a readable safetensors file"):
         load_weights(Tied(), tmp_path / "broken.safetensors")
+
+
+def test_weights_that_are_not_finite_are_named_and_change_nothing(tmp_path):
+    model = Tied()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for value in (float("nan"), float("inf"), -float("inf")):
+        tensors = {name: value.clone() for name, value in before.items() if not name.startswith("b.")}
+        tensors["c.weight"][0, 1] = value
+        save_file(tensors, tmp_path / "broken.safetensors")
+        with pytest.raises(Damaged, match=r"broken.safetensors has weights that are not finite: c.weight$"):
+            load_weights(model, tmp_path / "broken.safetensors")
+    assert [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])] == []
+
+
+def test_a_buffer_may_be_infinite_but_not_nan(tmp_path):
+    model = nn.Linear(2, 1)
+    model.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    save_weights(model, tmp_path / "masked.safetensors")
+    load_weights(model, tmp_path / "masked.safetensors")
+    model.register_buffer("mask", torch.tensor([0.0, torch.nan]))
+    save_weights(model, tmp_path / "broken.safetensors")
+    with pytest.raises(Damaged, match="not finite: mask"):
+        load_weights(model, tmp_path / "broken.safetensors")
+
+
+def test_integers_in_place_of_numbers_are_named(tmp_path):
+    save_file({"weight": torch.ones(1, 2).long(), "bias": torch.zeros(1)}, tmp_path / "whole.safetensors")
+    with pytest.raises(UserError, match=r"of another type: weight is torch.int64, not torch.float32$"):
+        load_weights(nn.Linear(2, 1), tmp_path / "whole.safetensors")
+
+
+def test_the_header_has_names_types_and_shapes_without_data(saved):
+    header = read_header(saved)
+    assert {name: tuple(t.shape) for name, t in header.items()} == {
+        "a.weight": (3, 2), "a.bias": (3,), "c.weight": (1, 3), "c.bias": (1,)
+    }  # fmt: skip
+    assert all(t.is_meta for t in header.values())
+
+
+def test_a_model_is_compared_with_the_header_before_it_is_allocated(saved):
+    def no_change(model: nn.Module):
+        return dict
+
+    check_header(Tied, saved, no_change)
+    with pytest.raises(UserError, match=r"not in this model: a.bias.*; of another shape|missing: .*not in this model"):
+        check_header(lambda: nn.Linear(10**6, 10**6), saved, no_change)  # 4 TB
+    with pytest.raises(UserError, match=r"the model beside .* cannot be built: "):
+        check_header(lambda: nn.Linear(10**15, 10**15), saved, no_change)
+
+
+def test_a_model_that_holds_more_than_its_weights_is_named(saved):
+    def with_buffer() -> nn.Module:
+        model = Tied()
+        model.register_buffer("table", torch.zeros(10**9), persistent=False)
+        return model
+
+    with pytest.raises(UserError, match=r"has [\d,]+ bytes, but the model beside it would take 4,000,0"):
+        check_header(with_buffer, saved, lambda model: dict)

@@ -46,8 +46,8 @@ def test_a_run_leaves_everything_behind(tiny, run_folder):
     assert seen is not None
     assert seen.metrics["hungarian"] > 0
     assert {p.name for p in run_folder.iterdir()} == {
-        "config.json", "task.json", "origin.json", "last.ckpt", "best", "log.csv", "tensorboard", "pictures",
-        "done.json",
+        "config.json", "task.json", "origin.json", "last.ckpt", "previous.ckpt", "best", "log.csv", "tensorboard",
+        "pictures", "done.json",
     }  # fmt: skip
     assert run.read_experiment() == tiny
     assert json.loads(run.config_path.read_text())["version"] == 2
@@ -113,34 +113,6 @@ def test_a_checkpoint_of_another_model_raises(tiny, run_folder):
     assert differences(content(run_folder), before) == []
 
 
-def test_a_broken_checkpoint_is_named(tiny, run_folder):
-    go(tiny, run_folder)
-    path = RunFolder(run_folder).checkpoint_path
-    path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(UserError, match=r"last.ckpt is not a readable checkpoint"):
-        go(tiny, run_folder, resume=True)
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("text", "is not a readable checkpoint"),
-        ({"step": 1}, "is not a checkpoint of a run: it has no 'seconds'"),
-        (3, "is not a checkpoint of a run"),
-        ({"version": 3}, "is a checkpoint of version 3, expected 1 to 2"),
-    ],
-)
-def test_other_files_in_place_of_a_checkpoint_are_named(tiny, run_folder, written, message):
-    go(tiny, run_folder)
-    path = RunFolder(run_folder).checkpoint_path
-    if isinstance(written, str):
-        path.write_text(written)
-    else:
-        torch.save(written, path)
-    with pytest.raises(UserError, match=message):
-        go(tiny, run_folder, resume=True)
-
-
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), RuntimeError("No space left in the writer\nframe 1")]
 )
@@ -162,6 +134,7 @@ def test_a_full_disk_keeps_the_previous_checkpoint(tiny, run_folder, monkeypatch
 def test_a_run_without_its_checkpoint_is_not_started_again(tiny, run_folder):
     go(tiny, run_folder)
     RunFolder(run_folder).checkpoint_path.unlink()
+    RunFolder(run_folder).previous_checkpoint_path.unlink()
     before = files(run_folder)
     with pytest.raises(UserError, match="is already a run, without its checkpoint"):
         go(tiny, run_folder)

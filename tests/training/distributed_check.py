@@ -27,7 +27,11 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
     """Variable sets, whose last evaluation batch is uneven: 21 samples in batches of 4 over 2 processes."""
     data = DataConfig("multisets", points=4, variable=True, train=32, val=10, test=21)
     train = TrainConfig(max_steps=2, batch_size=batch_size, threads=1, seed=3)
-    if decoder == "image":  # batch norms, whose statistics each process gathers from its own batches
+    if decoder in (
+        "image",
+        "warm-up",
+        "dense",
+    ):  # batch norms have statistics per process
         data = DataConfig("scenes", size=64, max_objects=3, train=32, val=10, test=21)
         train.ema = 0.5
     kinds = {
@@ -38,9 +42,13 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
         ),
         "mlp": DecoderConfig("mlp", hidden=(8, 8)),
         "image": DecoderConfig("mlp", hidden=(8, 8)),
+        "warm-up": DecoderConfig(solver=GradientDescent(steps=2), initial="dense", step_scale="learned"),
+        "dense": DecoderConfig("dense"),
     }  # fmt: skip
-    parts = {"input": InputConfig(depth=10, width=2), "encoder": EncoderConfig(hidden=(8,)), "decoder": kinds[decoder]}
-    return Experiment(data, latent=8, **parts, loss=LossConfig(), train=train)
+    warmup = int(decoder == "warm-up")
+    input = InputConfig("conv", widths=(4, 4, 6), warmup=warmup)
+    parts = {"input": input, "encoder": EncoderConfig(hidden=(8,)), "decoder": kinds[decoder]}
+    return Experiment(data, latent=8, **parts, loss=LossConfig(dense=float(decoder == "dense")), train=train)
 
 
 def main(out: Path, decoder: str, batch_size: int) -> None:
@@ -51,7 +59,7 @@ def main(out: Path, decoder: str, batch_size: int) -> None:
     task = make_task(e.data)
     loss = make_loss(e.loss, task)
     state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(e, task)), e.train)
-    fit(fabric, state, task, e.train, loss)
+    fit(fabric, state, task, e.train, loss, warmup=e.input.warmup)
     share_buffers(fabric, state)
     models = {"model": state.model, "average": state.average}
     found = {

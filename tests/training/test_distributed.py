@@ -50,8 +50,9 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     assert first["metrics"] == pytest.approx(alone["metrics"], rel=1e-4)  # weights differ in their last bits
 
 
-def test_two_processes_validate_the_same_model(tmp_path):
-    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(tmp_path), "image", "4"]
+@pytest.mark.parametrize("kind", ["warm-up", *(pytest.param(k, marks=pytest.mark.slow) for k in ("image", "dense"))])
+def test_two_processes_validate_the_same_model(tmp_path, kind):
+    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(tmp_path), kind, "4"]
     subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert len(first["buffers"]) > 10

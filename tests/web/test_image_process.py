@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from setpredict.data.io.decode import PixelLimit, decode_image
+from setpredict.web import image_process
 from setpredict.web.catalog import Served
 from setpredict.web.image_process import ImageProcess
 from setpredict.web.images import ImageQueue
@@ -54,18 +55,22 @@ def is_gone(process: int) -> bool:
     return False
 
 
-def in_thread(images: ImageProcess, content: bytes) -> Future[bytes]:
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(images.decode, content, 8)
-    pool.shutdown(wait=False)
-    return future
-
-
-def stopped(images: ImageProcess) -> int:
-    """The process, stopped: its next image is never decoded."""
+def stuck(images: ImageProcess, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Future[bytes]]:
+    """The process, stopped while it should decode an image, and the future result of that."""
     assert images.decode(SMALL, 8) == EXPECTED
     os.kill(pid(images), signal.SIGSTOP)
-    return pid(images)
+    asked, ask = threading.Event(), image_process._ask
+
+    def ask_and_tell(*arguments):
+        asked.set()
+        return ask(*arguments)
+
+    monkeypatch.setattr(image_process, "_ask", ask_and_tell)
+    pool = ThreadPoolExecutor(1)
+    answer = pool.submit(images.decode, SMALL, 8)
+    pool.shutdown(wait=False)
+    assert asked.wait(60)
+    return pid(images), answer
 
 
 def test_one_process_decodes_one_image_after_another(images: ImageProcess):
@@ -113,9 +118,8 @@ def test_a_process_that_was_killed_is_started_again(images: ImageProcess):
     assert is_gone(first)
 
 
-def test_an_image_that_crashes_its_process_is_named(images: ImageProcess):
-    first = stopped(images)
-    answer = in_thread(images, SMALL)
+def test_an_image_that_crashes_its_process_is_named(images: ImageProcess, monkeypatch: pytest.MonkeyPatch):
+    first, answer = stuck(images, monkeypatch)
     os.kill(first, signal.SIGKILL)
     with pytest.raises(BadInput, match=r"image ended the process that decoded it \(code -9\)"):
         answer.result(30)
@@ -123,11 +127,8 @@ def test_an_image_that_crashes_its_process_is_named(images: ImageProcess):
     assert images.decode(SMALL, 8) == EXPECTED
 
 
-def test_closing_does_not_wait_for_an_image(images: ImageProcess):
-    first = stopped(images)
-    answer = in_thread(images, SMALL)
-    while not images._lock.locked():
-        time.sleep(0.001)
+def test_closing_does_not_wait_for_an_image(images: ImageProcess, monkeypatch: pytest.MonkeyPatch):
+    first, answer = stuck(images, monkeypatch)
     images.close()
     with pytest.raises(TooBusy, match="shutting down"):
         answer.result(30)
@@ -137,7 +138,7 @@ def test_closing_does_not_wait_for_an_image(images: ImageProcess):
 
 
 def test_a_process_that_does_not_start_is_no_crash(images: ImageProcess, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("setpredict.web.image_process.CODE", "")
+    monkeypatch.setattr(image_process, "CODE", "")
     with pytest.raises(TooBusy, match="did not start"):
         images.decode(SMALL, 8)
     monkeypatch.undo()

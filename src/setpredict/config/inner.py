@@ -38,8 +38,10 @@ class GradientDescent:
             raise UserError(f"momentum must be from 0 to below 1, got {self.momentum}")
         if self.nesterov and not self.momentum:
             raise UserError("nesterov=True needs a momentum above 0, got momentum=0")
-        if self.clip_norm is not None and not 0 < self.clip_norm <= 1e18:  # its square must fit into float32
-            raise UserError(f"clip_norm must be above 0 and at most 1e18, or None for no clipping, got {self.clip_norm}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise UserError(f"clip_norm must be above 0, or None for no clipping, got {self.clip_norm}")
+        if self.clip_norm is not None and self.clip_norm > 1e18:  # float32 must hold its square
+            raise UserError(f"clip_norm must be at most 1e18, or None for no clipping, got {self.clip_norm}")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ NONE_YET = "0" * 64
 """Stands for the checksum while it is computed."""
 PREFIX = b"sha256:"
 COMMENT = len(PREFIX) + 64
+LENGTH = struct.pack("<H", COMMENT)
 ZIP_START, ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 ZIP_END_SIZE = 22
 """The last part of a zip file without a comment; it ends with the length of the comment."""
@@ -39,7 +40,7 @@ def add_zip_checksum(path: Path) -> None:
         if f.read(4) != ZIP_END:
             raise ValueError(f"{path} is not a zip file without a comment")
         f.seek(size)
-        f.write(struct.pack("<H", len(comment)) + comment)
+        f.write(LENGTH + comment)
 
 
 def verify_zip_checksum(path: Path) -> None:
@@ -54,13 +55,15 @@ def verify_zip_checksum(path: Path) -> None:
         comment = f.read()
         if comment.startswith(PREFIX):
             f.seek(0)
-            if _digest(f, size=size - COMMENT - 2).encode() != comment.removeprefix(PREFIX):
+            found = PREFIX + _digest(f, size=size - COMMENT - 2).encode()
+            if found != comment or f.read(2) != LENGTH:
                 raise Damaged(f"{path} is damaged: its checksum does not match")
             return
-    if not zipfile.is_zipfile(path):
-        if start == ZIP_START:
-            raise Damaged(f"{path} is damaged: it is incomplete, with {size:,} bytes")
+    if start != ZIP_START:
         raise Damaged(f"{path} is not a readable checkpoint")
+    end = comment[-ZIP_END_SIZE:]
+    if not end.startswith(ZIP_END) or not end.endswith(b"\0\0"):
+        raise Damaged(f"{path} is damaged: it is incomplete, with {size:,} bytes")
     try:
         with zipfile.ZipFile(path) as archive:
             wrong = archive.testzip()

@@ -76,11 +76,11 @@ class ImageProcess:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        if self._is_closed:
-            raise TooBusy("the server is shutting down")
         if self.process is not None and self.process.poll() is None:
             return self.process
         self._stop()
+        if self._is_closed:
+            raise TooBusy("the server is shutting down")
         numbers = [str(self.limits.image_pixels), str(self.limits.image_memory)]
         try:
             self.process = subprocess.Popen(

@@ -49,6 +49,12 @@ def test_the_memory_format_changes_rounding_only(backbone, monkeypatch):
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
+def test_narrow_convolutions_keep_the_ordinary_format():
+    """channels_last with fewer than 8 channels corrupts memory in torch 2.13."""
+    assert ImageEncoder(ConvEncoder(8, 32, (4, 8))).layout == torch.contiguous_format
+    assert ImageEncoder(ConvEncoder(8, 32, (8, 8))).layout == torch.channels_last
+
+
 def test_a_code_has_proposals_only_with_a_head():
     backbone = ConvEncoder(8, 32, (4, 6, 8), 4)
     assert ImageEncoder(backbone)(torch.rand(2, 3, 32, 32)).proposals is None

@@ -7,7 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from setpredict.encoders.code import Code
+from setpredict.encoders.images.conv import ConvEncoder
 from setpredict.encoders.images.dense import DenseHead
+from setpredict.encoders.images.resnet import ResNetEncoder
 
 
 class ImageEncoder(nn.Module):
@@ -22,13 +24,16 @@ class ImageEncoder(nn.Module):
     memory_format = torch.channels_last
     """Convolutions on a CPU take 1.8 to 3.4 times as long in the other one. Files keep the ordinary layout."""
 
-    def __init__(self, backbone: nn.Module, head: DenseHead | None = None, count: int = 0):
+    def __init__(self, backbone: ConvEncoder | ResNetEncoder, head: DenseHead | None = None, count: int = 0):
         super().__init__()
         self.backbone, self.head, self.count = backbone, head, count
-        backbone.to(memory_format=self.memory_format)  # pyright: ignore[reportCallIssue]
+        # torch 2.13 on a CPU writes beyond its buffers for convolutions with fewer than 8 channels in channels_last.
+        narrowest = min(layer.out_channels for layer in backbone.modules() if isinstance(layer, nn.Conv2d))
+        self.layout = self.memory_format if narrowest >= 8 else torch.contiguous_format
+        backbone.to(memory_format=self.layout)  # pyright: ignore[reportCallIssue]
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Code:
-        features, vector = self.backbone.maps(images.contiguous(memory_format=self.memory_format))
+        features, vector = self.backbone.maps(images.contiguous(memory_format=self.layout))
         if self.head is None:
             return Code(vector)
         dense = self.head(features)

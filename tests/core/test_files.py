@@ -1,0 +1,95 @@
+"""Files: replaced completely or not at all, kept once more, and read with every problem named."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from setpredict.core.errors import UserError
+from setpredict.core.files import LARGEST_JSON, atomic, keep_previous, read_json, remove_temporary, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def interrupted() -> None:
+        with atomic(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (path.read_text(), names(tmp_path)) == ("old", ["a.txt"])
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_previous_version_is_kept(tmp_path, monkeypatch, links):
+    if not links:
+
+        def no_links(*_):
+            raise OSError(95, "Operation not supported")
+
+        monkeypatch.setattr("os.link", no_links)
+    path, previous = tmp_path / "last", tmp_path / "previous"
+    for text in ("1", "2", "3"):
+        with atomic(path) as temporary:
+            temporary.write_text(text)
+            keep_previous(path, previous)
+            assert previous.exists() or path.exists() or text == "1"
+    assert (path.read_text(), previous.read_text(), names(tmp_path)) == ("3", "2", ["last", "previous"])
+
+
+def test_keeping_the_same_version_twice_leaves_nothing_behind(tmp_path):
+    """As after a kill between keeping the last version and replacing it."""
+    path, previous = tmp_path / "last", tmp_path / "previous"
+    path.write_text("1")
+    keep_previous(path, previous)
+    keep_previous(path, previous)
+    assert (path.read_text(), previous.read_text(), names(tmp_path)) == ("1", "1", ["last", "previous"])
+
+
+def test_temporary_files_of_killed_processes_are_removed(tmp_path):
+    ours, young, old, other = (tmp_path / n for n in (".a.ckpt.x1.tmp", ".b.json.x2.tmp", ".c.json.x3.tmp", "d.tmp"))
+    for file in (ours, young, old, other):
+        file.write_text("half")
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    assert remove_temporary([tmp_path / "a.ckpt"], [tmp_path, tmp_path / "none"]) == [ours, old]
+    assert names(tmp_path) == [".b.json.x2.tmp", "d.tmp"]
+
+
+def test_a_name_with_special_characters_is_no_pattern(tmp_path):
+    (tmp_path / ".ab.x.tmp").write_text("another file's")
+    (tmp_path / ".[ab]*.x.tmp").write_text("ours")
+    remove_temporary([tmp_path / "[ab]*"], [])
+    assert names(tmp_path) == [".ab.x.tmp"]
+
+
+BROKEN = {"cut": b"{", "bytes": b"\xff", "deep": b"[" * 100_000, "long": b"9" * 5000, "nested": b'{"a": ' * 50_000}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_json_that_cannot_be_read_is_named_in_one_line(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a.json is not valid JSON: ") as raised:
+        read_json(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_and_huge_json_files_are_named(tmp_path):
+    path = tmp_path / "a.json"
+    with pytest.raises(UserError, match=r"a.json not found"):
+        read_json(path)
+    with open(path, "wb") as f:
+        f.truncate(LARGEST_JSON + 1)  # a hole: it takes no space on the disk
+    with pytest.raises(UserError, match=r"a.json has 16,000,001 bytes, expected a JSON file of at most 16,000,000"):
+        read_json(path)
+    path.write_text(json.dumps({"a": 1}))
+    assert read_json(path) == {"a": 1}

@@ -1,0 +1,108 @@
+"""Runs on images: warm-up, the dense head alone and as initial set, and initial weights from it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from setpredict import UserError
+from setpredict.config import (
+    DataConfig,
+    DecoderConfig,
+    EncoderConfig,
+    Experiment,
+    GradientDescent,
+    InputConfig,
+    LossConfig,
+    TrainConfig,
+)
+from setpredict.runs.evaluate import evaluate_run
+from setpredict.runs.folder import RunFolder
+from setpredict.runs.loaded import load
+from setpredict.runs.train import train_run
+from tests.training.comparing import differences
+
+
+@pytest.fixture
+def images() -> Experiment:
+    """Small scenes; 8 steps, the first 4 of them with the dense head alone."""
+    return Experiment(
+        DataConfig("scenes", size=32, min_objects=1, max_objects=3, train=16, val=4, test=4),
+        latent=8,
+        input=InputConfig("conv", widths=(4, 4, 6), warmup=4),
+        encoder=EncoderConfig(hidden=(8,)),
+        decoder=DecoderConfig(solver=GradientDescent(steps=2), initial="dense", step_scale="learned"),
+        loss=LossConfig(dense=0.1),
+        train=TrainConfig(max_steps=8, batch_size=4, val_every=4, save_every=1, log_every=1, threads=1, pictures=False),
+    )
+
+
+def go(experiment: Experiment, folder, **options) -> None:
+    train_run(experiment, folder, console=Console(quiet=True), **options)
+
+
+@pytest.mark.parametrize("stopped_at", [2, 6])
+def test_a_run_resumed_in_or_after_its_warm_up_is_the_same_to_the_bit(images, tmp_path, stopped_at):
+    go(images, tmp_path / "whole")
+    images.train.max_steps = stopped_at
+    go(images, tmp_path / "part")
+    images.train.max_steps = 8
+    go(images, tmp_path / "part", resume=True)
+    whole, part = (dict(load(tmp_path / name).model.state_dict()) for name in ("whole", "part"))
+    assert differences(whole, part) == []
+
+
+def test_the_warm_up_trains_the_encoder_and_leaves_the_decoder_alone(images, tmp_path):
+    images.train.max_steps = 1
+    go(images, tmp_path / "one")
+    images.train.max_steps = 4
+    go(images, tmp_path / "four")
+    one, four = (load(tmp_path / name).model.state_dict() for name in ("one", "four"))
+    changed = {name for name in one if not torch.equal(one[name], four[name])}
+    assert changed
+    assert all(name.startswith("input_encoder.") for name in changed), changed
+    rows = RunFolder(tmp_path / "four").read_log()
+    assert {"dense", "loss"} <= rows[0].keys()
+    assert rows[0]["dense"] == rows[0]["loss"]
+
+
+def test_the_dense_head_alone_is_a_decoder(images, tmp_path):
+    images.decoder, images.loss = DecoderConfig("dense"), LossConfig(dense=1.0)
+    images.input = replace(images.input, warmup=0)
+    go(images, tmp_path / "dense")
+    (row,) = evaluate_run(tmp_path / "dense", (1, 2))
+    assert row.steps is None
+    assert {"AP∞", "hungarian", "size_accuracy"} <= row.metrics.keys()
+    run = load(tmp_path / "dense")
+    assert run.method == "Dense head"
+    image = torch.rand(1, 3, 32, 32)
+    predicted = run.model.predict(image)
+    assert predicted.elements.shape == (1, 3, 18)
+    kinds = predicted.elements[0, :, 3:5].sum(dim=-1)  # groups are probabilities
+    torch.testing.assert_close(kinds, torch.ones(3))
+    images.decoder = DecoderConfig("mlp", hidden=(8,))
+    images.loss, images.train.max_steps = LossConfig(), 0
+    go(images, tmp_path / "after", init_from=tmp_path / "dense")
+    dense, after = run.model.state_dict(), load(tmp_path / "after").model.state_dict()
+    taken = [name for name in after if name.startswith("input_encoder.backbone.")]
+    assert taken
+    assert differences({n: dense[n] for n in taken}, {n: after[n] for n in taken}) == []
+    images.input = replace(images.input, widths=(4, 4, 8))
+    with pytest.raises(UserError, match="does not fit the model: of another shape"):
+        go(images, tmp_path / "other", init_from=tmp_path / "dense")
+
+
+@pytest.mark.parametrize(
+    ("change", "option"),
+    [
+        ({"input": InputConfig(warmup=5)}, "--input.warmup"),
+        ({"loss": LossConfig(dense=0.5)}, "--loss.dense"),
+        ({"decoder": DecoderConfig(initial="dense")}, "--decoder.initial dense"),
+        ({"decoder": DecoderConfig("dense")}, "--method dense"),
+    ],
+)
+def test_data_without_centers_say_so(tiny, run_folder, change, option):
+    with pytest.raises(UserError, match=f"{option} needs a dense head, and multisets does not say where in an image"):
+        go(replace(tiny, **change), run_folder)
+    assert not run_folder.exists()
