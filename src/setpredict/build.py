@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from setpredict.config import DataConfig, EncoderConfig, Experiment, LossConfig, ModelConfig, TrainConfig
+from setpredict.config import AugmentConfig, DataConfig, EncoderConfig, Experiment, LossConfig, ModelConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
 from setpredict.data.augment import AugmentedSplit
@@ -39,8 +39,10 @@ def make_task(data: DataConfig) -> SetTask:
         if count < 0:
             raise UserError(f"--data.{name} must be at least 0, got {count}")
     task = _load_task(data, counts)
-    augmented = data.name in ("folder", "coco") if data.augmented is None else data.augmented
-    return _augment(task, data) if augmented else task
+    by_default = data.name in ("folder", "coco") and task.input_kind == "image"
+    if data.augmented or (data.augmented is None and by_default):
+        return augment(task, data.augment, data.seed)
+    return task
 
 
 def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
@@ -68,15 +70,13 @@ def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
     return task.limited(**counts) if counts else task
 
 
-def _augment(task: SetTask, data: DataConfig) -> SetTask:
+def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
+    """The data set with training images that are changed at random."""
     if task.input_kind != "image":
-        if data.augmented:
-            raise UserError(f"--data.augmented is for images, and {task.name} has {task.input_kind}s")
-        return task
-    a = data.augment
-    if not (a.zoom >= 1 and 0 <= a.aspect < 1 and 0 <= a.color < 1):
-        raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {a}")
-    return replace(task, train=AugmentedSplit(task.train, a, task.kind, data.seed))
+        raise UserError(f"augmentation is for images, and {task.name} has {task.input_kind}s")
+    if not (options.zoom >= 1 and 0 <= options.aspect < 1 and 0 <= options.color < 1):
+        raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {options}")
+    return replace(task, train=AugmentedSplit(task.train, options, task.kind, seed))
 
 
 def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:

@@ -140,17 +140,18 @@ def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
     print(generate(options))
 
 
-def check(path: Positional[Path], allow_outside: bool = False) -> None:
+def check(path: Positional[Path], allow_outside: bool = False, augmented: bool = False) -> None:
     """Check a data set of your own: counts, set sizes, ranges, and a sheet of examples.
 
     Args:
         path: A folder with train.jsonl (and val.jsonl, test.jsonl), a COCO annotation file or folder, CLEVR's or
             MNIST's folder.
         allow_outside: Accept images outside the folder, by ../, an absolute path or a symbolic link.
+        augmented: Draw the examples as training sees them: images flipped, cropped and changed in color.
     """
     from setpredict.report.data_check import check as check_data
 
-    check_data(path, allow_outside=allow_outside)
+    check_data(path, allow_outside=allow_outside, augmented=augmented)
 
 
 def plot(

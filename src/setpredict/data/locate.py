@@ -42,9 +42,9 @@ def open_path(
         return load("clevr", folder=path, target=target, boxes=boxes, **images)
     if any(path.glob("train-images*ubyte*")):
         return load("mnist", folder=path, seed=seed)
-    if any((path / "annotations").glob("*train*.json")):
+    if any((path / "annotations").glob("*train*.json")) or any(path.glob("*train*.json")):
         return load("coco", folder=path, **images)
     raise UserError(
         f"{path} contains no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
-        "train-images-idx3-ubyte or annotations/*train*.json"
+        "train-images-idx3-ubyte, or *train*.json with COCO annotations in it or in annotations/"
     )

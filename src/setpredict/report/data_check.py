@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setpredict.build import augment
+from setpredict.config import DataConfig
 from setpredict.data.locate import open_path
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.report.figures.contact_sheet import contact_sheet
@@ -56,6 +58,7 @@ def check(
     out: str | os.PathLike = "data-check.png",
     console: Console | None = None,
     allow_outside: bool = False,
+    augmented: bool = False,
 ) -> Summary:
     """Read a complete data set, print a summary, and write a sheet of examples.
 
@@ -64,9 +67,11 @@ def check(
         out: The file of the sheet, a PNG.
         console: Where the summary is printed (None: standard output).
         allow_outside: Accept images outside the data set's folder.
+        augmented: Draw the examples as training sees them, with augmentation.
     """
     task = open_path(path, allow_outside=allow_outside)
-    summary = summarize(task, contact_sheet(task, Path(out)))
+    shown = augment(task, DataConfig().augment, seed=0) if augmented else task
+    summary = summarize(task, contact_sheet(shown, Path(out)))
     print_summary(summary, console)
     return summary
 

@@ -82,9 +82,10 @@ def annotation_files(path: Path) -> tuple[Path, Path | None]:
     """The training annotation file at a path, and the test file next to it, if there is one."""
     chosen = path
     if path.is_dir():
-        train = [f for f in sorted((path / "annotations").glob("*.json")) if "train" in f.stem]
+        places = [*sorted((path / "annotations").glob("*.json")), *sorted(path.glob("*.json"))]
+        train = [f for f in places if "train" in f.stem]
         if not train:
-            raise UserError(f"no annotations/*train*.json found in {path}")
+            raise UserError(f"no *train*.json found in {path} or in its folder annotations")
         # COCO's folder also has files of captions and key points.
         chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
     test = chosen.with_name(chosen.name.replace("train", "val"))
