@@ -1,10 +1,10 @@
-"""`python -m setpredict` runs the command line."""
+"""`python -m setpredict`, the same as the command `setpredict`."""
 
 import sys
 
-if not sys.flags.safe_path:
-    sys.path.pop(0)  # the current folder, which `python -m` searches first: modules there are not ours to import
+if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # the current folder, which `python -m` would search first
+    from setpredict.cli.main import main
 
-from setpredict.cli.main import main
-
-main()
+    main()

@@ -18,6 +18,7 @@ from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
 from setpredict.runs.train import train_run
+from tests.training.tiny_experiment import tiny_experiment
 
 CODE = """
 import os
@@ -163,18 +164,40 @@ def test_a_cache_folder_that_cannot_be_written_stops_no_training(tiny, tmp_path,
         load("runs/mine")
 
 
-@pytest.mark.parametrize("command", [["predict", ".", "[[0, 0]]"], ["evaluate", "."], ["plot", "."], ["report", "."]])
-def test_the_command_line_imports_nothing_from_the_current_folder(tmp_path, command, tiny):
-    """A downloaded run with the module that it asks for, and one that optional imports of libraries would find."""
-    (tmp_path / "evilmod.py").write_text("from pathlib import Path\nPath('hacked').touch()\n")
-    (tmp_path / "triton.py").write_text("from pathlib import Path\nPath('hacked').touch()\n")
-    train_run(tiny, tmp_path / "good", console=QUIET)
-    shutil.copytree(tmp_path / "good", tmp_path, dirs_exist_ok=True)
-    best = RunFolder(tmp_path).best_path / "config.json"
+STARTS = {
+    "setpredict": ["-c", "import sys; sys.path.remove(''); from setpredict.cli.main import main; main()"],
+    "python -m setpredict": ["-m", "setpredict"],
+}
+
+
+@pytest.fixture(scope="module")
+def downloaded(tmp_path_factory) -> Path:
+    """A run that asks for the module beside it, and a module that optional imports of libraries would find."""
+    folder = tmp_path_factory.mktemp("downloaded")
+    for name in ("evilmod.py", "triton.py"):
+        (folder / name).write_text("from pathlib import Path\nPath('hacked').touch()\n")
+    train_run(tiny_experiment(), folder / "good", console=QUIET)
+    shutil.copytree(folder / "good", folder, dirs_exist_ok=True)
+    best = RunFolder(folder).best_path / "config.json"
     best.write_text(best.read_text().replace('"kind": "mlp"', '"kind": "evilmod:X"', 1))
-    start = "import sys; sys.path = [p for p in sys.path if p]; from setpredict.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", start, *command], capture_output=True, text=True, cwd=tmp_path)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "start"),
+    [
+        (["predict", ".", "[[0, 0]]"], "setpredict"),
+        (["predict", ".", "[[0, 0]]"], "python -m setpredict"),
+        pytest.param(["evaluate", "."], "setpredict", marks=pytest.mark.slow),
+        pytest.param(["plot", "."], "setpredict", marks=pytest.mark.slow),
+        pytest.param(["report", "."], "setpredict", marks=pytest.mark.slow),
+        (["serve", "--run", ".", "--port", "0"], "setpredict"),
+    ],
+)
+def test_no_command_imports_anything_from_the_current_folder(downloaded, command, start):
+    command = [sys.executable, *STARTS[start], *command]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=downloaded, timeout=120)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "asks for the code 'evilmod:X'" in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert not (tmp_path / "hacked").exists()
+    assert not (downloaded / "hacked").exists()

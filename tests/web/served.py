@@ -27,9 +27,11 @@ def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Ser
         task.features,
         task.variable,
         latent=8,
-        input=InputConfig(kind, task.input_size, hidden=(8,), depth=18, width=2),
+        input=InputConfig(kind, task.input_size, hidden=(8,), depth=18, width=2, dense=decoder == "dense"),
         encoder=EncoderConfig(hidden=(8,)),
         decoder=DecoderConfig(decoder, GradientDescent(steps=steps, step_size=1.0), hidden=(8, 8)),
+        elements=task.kind,
+        groups=dict(task.groups),
     )
     model = SetPredictor.from_config(config).eval()
     experiment = Experiment(latent=8, input=config.input, encoder=config.encoder, decoder=config.decoder)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 
 import httpx
 import numpy as np
@@ -9,8 +10,13 @@ import pytest
 import torch
 from PIL import Image
 
+from setpredict.data.sources.scenes import scenes
 from setpredict.sets import Sets
+from setpredict.web.batching import DecodeQueue
 from setpredict.web.catalog import Served
+from setpredict.web.limits import BadInput, Limits
+from setpredict.web.schema import DecodeRequest
+from tests.web.served import tiny
 
 
 def decode(client: httpx.Client, model: str, **body):
@@ -91,6 +97,25 @@ def test_image(client: httpx.Client, size, form):
     seen = decode(client, "scenes-box", image=text)
     assert np.isfinite(seen["elements"]).all()
     assert decode(client, "scenes-box", image=f"data:image/png;base64,{text}")["elements"] == seen["elements"]
+
+
+def test_a_decoder_that_needs_more_than_a_vector():
+    """The dense head's proposals are decoded in one batch as they are alone; z alone is not enough for them."""
+    served = tiny("scenes-dense", scenes("box", size=64, max_objects=4, test=3), "dense")
+    queue = DecodeQueue(Limits())
+    try:
+        requests = [DecodeRequest.model_validate({"sample": i}) for i in range(3)]
+        with queue.change:  # the worker waits for this lock, so that all requests are in the queue when it looks
+            futures = [queue.submit(request, served) for request in requests]
+        together = [json.loads(future.result(30)) for future in futures]
+        alone = [json.loads(queue.submit(request, served).result(30)) for request in requests]
+        assert ([a["batch_size"] for a in together], [a["batch_size"] for a in alone]) == ([3, 3, 3], [1, 1, 1])
+        for one, other in zip(together, alone):
+            np.testing.assert_allclose(one["elements"], other["elements"], atol=2e-4)
+        with pytest.raises(BadInput, match="scenes-dense decodes more than the vector z: it takes image or sample"):
+            queue.submit(DecodeRequest.model_validate({"latent": [0.0] * 8}), served).result(30)
+    finally:
+        queue.close()
 
 
 def test_the_page_and_its_own_files_only(client: httpx.Client):
