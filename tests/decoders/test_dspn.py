@@ -11,6 +11,7 @@ from torch import nn
 
 from setpredict import (
     DSPN,
+    Code,
     DeepSetEncoder,
     GradientDescent,
     Implicit,
@@ -131,8 +132,8 @@ def test_evaluation_of_a_random_initial_set_is_saved_with_the_weights():
     one, two = (RandomSet(5, 2, None, draw_mask=True, seed=seed) for seed in (0, 1))
     assert not torch.equal(one.evaluation, two.evaluation)
     two.load_state_dict(one.state_dict())
-    z = torch.zeros(2, 4)
-    assert torch.equal(one.eval()(z), two.eval()(z))
+    code = Code(torch.zeros(2, 4))
+    assert torch.equal(one.eval()(code), two.eval()(code))
 
 
 def test_version_1_drew_its_evaluation_set_from_this_formula():
@@ -158,7 +159,7 @@ def test_the_mnist_model_has_the_published_number_of_parameters():
 def test_step_size_25_summed_is_800_averaged_over_32():
     """One step of the authors' release: the loss averaged over batch and latent, by plain autograd."""
     decoder, z = make(N=10, L=16, steps=1), vectors(32, 16)
-    y = decoder.initial(z).detach().clone().requires_grad_()
+    y = decoder.initial(Code(z)).detach().clone().requires_grad_()
     code = decoder.encoder(y[..., :-1], y[..., -1].clamp(0, 1))
     (gradient,) = torch.autograd.grad(nn.functional.smooth_l1_loss(code, z), y)
     stepped = y - 800 * gradient
@@ -169,7 +170,7 @@ def test_step_size_25_summed_is_800_averaged_over_32():
 
 def plain_dspn(decoder: DSPN, z: torch.Tensor) -> list[torch.Tensor]:
     """Algorithm 1 written the plain way: autograd.grad with create_graph in a loop."""
-    y = decoder.initial(z)
+    y = decoder.initial(Code(z))
     y = torch.cat([y[..., :-1], y[..., -1:].clamp(0, 1)], -1)
     sets = [y]
     for _ in range(decoder.steps):
@@ -367,15 +368,15 @@ def test_bad_vectors_are_named():
 
 
 def test_sizes_come_from_the_encoder_or_must_be_given():
-    assert DSPN(DeepSetEncoder(3, 8, 7)).initial(torch.zeros(2, 8)).shape == (2, 7, 4)
+    assert DSPN(DeepSetEncoder(3, 8, 7)).initial(Code(torch.zeros(2, 8))).shape == (2, 7, 4)
     with pytest.raises(ValueError, match="max_size must be given: the set encoder Counter does not say it"):
         DSPN(Counter())
 
 
 def test_an_initial_set_of_ones_own():
     class Corner(nn.Module):
-        def forward(self, z, keys=None):
-            return z.new_full((len(z), 5, 3), 0.25)
+        def forward(self, code, keys=None):
+            return code.vector.new_full((len(code), 5, 3), 0.25)
 
     prediction = make(initial=Corner())(vectors())
     assert prediction.elements[0].eq(0.25).all()

@@ -7,6 +7,8 @@ import pytest
 import torch
 from rich.console import Console
 
+from setpredict.cli.main import run
+from setpredict.config import GradientDescent
 from setpredict.core.errors import UserError
 from setpredict.runs import train as train_module
 from setpredict.runs.folder import RunFolder
@@ -78,3 +80,23 @@ def test_rollback_gives_up_on_a_batch_that_stays_broken(tiny, run_folder, monkey
 
 def test_divergence_is_reported_in_one_line():
     assert issubclass(Diverged, UserError)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--lr", "1e38"], "setpredict: --lr must be from 0 to 1e+06, got 1e+38\n"),
+        (["--weight-decay", "1e300"], "setpredict: --weight-decay must be from 0 to 1e+06, got 1e+300\n"),
+        (["--seed", "1" * 20], f"setpredict: --seed must be below 2^63, got {'1' * 20}\n"),
+    ],
+)
+def test_options_that_overflow_are_one_line_before_anything_is_written(run_folder, capfd, option, message):
+    where = ["--out", str(run_folder.parent), "--name", run_folder.name]
+    assert run(["train", "multisets", *option, *where]) == 2
+    assert capfd.readouterr().err == message
+    assert not run_folder.exists()
+
+
+def test_a_clipping_norm_that_overflows_is_named():
+    with pytest.raises(UserError, match=r"clip_norm must be at most 1e18, or None for no clipping, got 1e\+38"):
+        GradientDescent(clip_norm=1e38)

@@ -34,7 +34,7 @@ def images() -> Experiment:
         encoder=EncoderConfig(hidden=(8,)),
         decoder=DecoderConfig(solver=GradientDescent(steps=2), initial="dense", step_scale="learned"),
         loss=LossConfig(dense=0.1),
-        train=TrainConfig(max_steps=8, batch_size=4, val_every=4, save_every=1, log_every=1, threads=1, pictures=False),
+        train=TrainConfig(max_steps=8, batch_size=4, val_every=2, save_every=1, log_every=1, threads=1, pictures=False),
     )
 
 

@@ -60,25 +60,31 @@ def test_two_processes_validate_the_same_model(tmp_path, kind):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the ranks in Linux's /proc")
-def test_a_killed_rank_ends_the_job_and_leaves_a_checkpoint(tmp_path):
+@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("devices", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_killed_rank_ends_the_job_in_one_line_and_leaves_a_checkpoint(tmp_path, launcher, rank):
     small = ["--latent", "8", "--encoder.hidden", "8", "--decoder.steps", "2", "--batch-size", "4", "--threads", "1"]
     often = ["--save-every", "1", "--log-every", "1", "--val-every", "100000", "--max-steps", "1000000"]
-    command = [*TORCHRUN, "-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run"]
+    command = ["-m", "setpredict", "train", "multisets", "--out", str(tmp_path), "--name", "run", *small, *often]
+    command = [*TORCHRUN, *command] if launcher == "torchrun" else [sys.executable, *command, "--devices", "2"]
     run = RunFolder(tmp_path / "run")
-    job = subprocess.Popen(
-        [*command, *small, *often], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    job = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         end = time.monotonic() + 120
         while len(read_log(run.log_path)) < 4:
             assert time.monotonic() < end
             assert job.poll() is None, job.stdout.read()  # pyright: ignore
             time.sleep(0.2)
-        os.kill(children(job.pid)[-1], signal.SIGKILL)
-        job.communicate(timeout=60)
+        ranks = [*([job.pid] if launcher == "devices" else []), *children(job.pid)]
+        os.kill(ranks[rank], signal.SIGKILL)
+        said, _ = job.communicate(timeout=60)
         assert job.returncode != 0
     finally:
         job.kill()
+    line = "setpredict: another of the 2 processes ended. The last checkpoint is intact. Resume with: "
+    assert [text.partition("setpredict train")[0] for text in said.splitlines() if "setpredict: " in text] == [line]
+    assert "gloo" not in said.replace("distributed_backend=gloo", "")
+    assert "[rank" not in said
     assert torch.load(run.checkpoint_path, weights_only=True)["step"] >= 1
 
 

@@ -81,7 +81,8 @@ def train_run(
     if init_from is not None:
         load_initial_weights(model, init_from, allow_own_code)
     state = TrainState.fresh(fabric, model, experiment.train)
-    with together(fabric, f"Resume with: setpredict train --resume {run}"), _locked(fabric, run):
+    advice = f"The last checkpoint is intact. Resume with: setpredict train --resume {run}"
+    with together(fabric, advice), _locked(fabric, run):
         if fabric.is_global_zero:
             _check_folder(run, resume)  # again: another training may have ended meanwhile
             run.remove_temporary()
