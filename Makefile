@@ -4,8 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+MINUTES ?= 10
+
 export SETPREDICT_DATA
-.PHONY: help demo test test-all test-web check format docs-tables bench clean
+.PHONY: help demo test test-all test-web check format docs-tables soak bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -33,6 +35,9 @@ format: $(VENV)/.dev  ## format the code with ruff
 
 docs-tables: $(VENV)/.dev  ## rewrite the tables of the docs that come from code and records
 	$(BIN)/python -m setpredict.report.doc_tables
+
+soak: $(VENV)/.dev  ## kill, damage and fuzz everything for MINUTES=10, print one table
+	$(BIN)/python -m tests.soak $(MINUTES)
 
 bench: $(VENV)/.dev  ## measure against the plain implementation, side by side
 	$(BIN)/python -m benchmarks

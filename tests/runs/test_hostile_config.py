@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
 from setpredict.runs.shipped import shipped
+from setpredict.runs.train import train_run
 
 MILLION, TRILLION = 10**6, 10**12
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -23,8 +25,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "large sets": ({"max_size": TRILLION}, "max_size must be from 1 to 100000, got 1000000000000"),
     "rather large sets": ({"max_size": 100_000}, "of another shape: decoder.initial.values"),
     "large random sets": (
-        {"max_size": 100_000, "features": 10_000, "decoder": {"initial": "random"}},
-        "smaller than a random initial set of 100000 × 10000 numbers",
+        {"max_size": 100_000, "features": 100, "decoder": {"initial": "random"}},
+        "smaller than a random initial set of 100000 × 100 numbers",
+    ),
+    "large sets of many features": (
+        {"max_size": 100_000, "features": 10_000},
+        "max_size × features must be at most 10000000, got 100000 × 10000",
     ),
     "many pairs": (
         {"max_size": 10_000, "encoder": {"kind": "relation", "pool": "fspool-free"}},
@@ -149,3 +155,14 @@ def test_every_kind_of_model_can_be_compared_without_data(tmp_path):
             SetPredictor.from_config(config).save_pretrained(folder)
             loaded = SetPredictor.from_pretrained(folder)
             assert {t.device.type for t in (*loaded.parameters(), *loaded.buffers())} == {"cpu"}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [((300_000, 300_000), r"has 3\d\d GB of weights, more than this machine"), ((10**9,), "must be")],
+)
+def test_a_training_of_a_model_beyond_the_memory_is_named_before_anything_is_written(tiny, run_folder, hidden, message):
+    tiny.encoder = EncoderConfig(hidden=hidden)
+    with pytest.raises(UserError, match=message):
+        train_run(tiny, run_folder, console=Console(quiet=True))
+    assert not run_folder.exists()

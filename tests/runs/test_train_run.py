@@ -86,6 +86,17 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tiny, run_folder
     assert differences(uninterrupted, resumed) == []
 
 
+def test_a_run_killed_between_its_last_checkpoint_and_its_summary_ends_the_same(tiny, run_folder):
+    """The validation of the last step is not repeated."""
+    go(tiny, run_folder)
+    run, before = RunFolder(run_folder), content(run_folder)
+    rows, summary = run.read_log(), run.read_summary()
+    run.summary_path.unlink()
+    go(tiny, run_folder, resume=True)
+    assert differences(content(run_folder), before) == []
+    assert (run.read_log(), run.read_summary()) == (rows, summary)
+
+
 def test_existing_and_missing_runs_raise(tiny, run_folder):
     with pytest.raises(UserError, match=r"tiny cannot be resumed: last.ckpt not found"):
         go(tiny, run_folder, resume=True)
@@ -251,6 +262,22 @@ def test_a_run_from_a_gpu_is_evaluated_without_one(tiny, run_folder):
     experiment.train = replace(experiment.train, accelerator="gpu", devices=4)
     run.write_experiment(experiment)
     assert [r.metrics for r in evaluate_run(run_folder)] == [r.metrics for r in before]
+
+
+@pytest.mark.parametrize(("field", "value"), [("devices", 10**6), ("threads", 10**6), ("workers", 10**6)])
+def test_a_run_cannot_make_its_evaluation_start_a_million_processes(tiny, run_folder, field, value):
+    go(tiny, run_folder)
+    run = RunFolder(run_folder)
+    run.write_experiment(replace(tiny, train=replace(tiny.train, **{field: value})))
+    with pytest.raises(UserError, match=f"--{field} must be at most 1024, got 1000000"):
+        evaluate_run(run_folder)
+
+
+def test_a_run_of_a_larger_machine_is_evaluated_on_the_cores_that_there_are(tiny, run_folder, monkeypatch):
+    go(tiny, run_folder)
+    RunFolder(run_folder).write_experiment(replace(tiny, train=replace(tiny.train, devices=1000)))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert [r.samples for r in evaluate_run(run_folder)] == [20]
 
 
 def test_evaluation_of_a_run_writes_its_rows(tiny, run_folder):

@@ -15,16 +15,24 @@ import torch
 from rich.console import Console
 
 from tests.soak.damage import Damage
+from tests.soak.http_fuzz import Server, fuzz
 from tests.soak.kills import kill_a_rank, kill_and_resume, uninterrupted
-from tests.soak.requests import Server, fuzz
 from tests.soak.tally import Tally
 
 GROWTH = 200
 """MB that the server may grow by, beyond a quarter of what it had."""
 
 
-def soak(minutes: float, seed: int = 0, steps: int = 200, rounds: int = 1000, requests: int = 400):
-    """Rounds of everything until the time is over; at least one. Returns the counts and the seconds."""
+def soak(minutes: float, seed: int = 0, steps: int = 200, rounds: int = 1000, requests: int = 400) -> Tally:
+    """Rounds of everything until the time is over, at least one.
+
+    Args:
+        minutes: When no further round begins.
+        seed: Of everything that is random here, except how long processes take.
+        steps: Training steps of each run.
+        rounds: The most rounds.
+        requests: Fuzzed HTTP requests per round.
+    """
     began, rng, tally = time.monotonic(), random.Random(seed), Tally()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="setpredict-soak-") as name, Server(Path(name) / "server.log") as server:
@@ -45,14 +53,15 @@ def soak(minutes: float, seed: int = 0, steps: int = 200, rounds: int = 1000, re
         tally.memory = before, server.megabytes
         if tally.memory[1] > 1.25 * before + GROWTH:
             tally.wrong("memory", f"the server grew from {before} to {tally.memory[1]} MB")
-    return tally, time.monotonic() - began
+    tally.seconds = time.monotonic() - began
+    return tally
 
 
 def main() -> int:
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    tally, seconds = soak(minutes, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    console = Console()
-    console.print(tally.table(seconds))
+    tally = soak(minutes, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    console = Console(width=130)
+    console.print(tally.table())
     for problem in tally.problems:
         console.print(problem, markup=False, highlight=False, style="red")
     return 1 if tally.problems else 0

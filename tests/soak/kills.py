@@ -96,7 +96,7 @@ def kill_a_rank(folder: Path, steps: int, expected: dict, rng: random.Random, ta
         ranks = [pid for pid in job.members() if pid != job.process.pid]
         if ranks and not run.is_finished:
             tally.add("rank kills")
-            os.kill(rng.choice(ranks), signal.SIGKILL)
+            os.kill(rng.choice(ranks[-2:]), signal.SIGKILL)
             if job.wait(LONGEST) is None or job.members():
                 tally.wrong("ranks lost", f"processes {job.members()} still run")
                 return

@@ -19,7 +19,7 @@ class Job:
 
     def __init__(self, command: Sequence[str], log: Path):
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = log
+        self.log, self.seen = log, dict[int, int]()  # when each of its processes began, by number
         with open(log, "ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, *command],
@@ -35,9 +35,10 @@ class Job:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is left of the session."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """End what is left of it."""
+        for pid in self.members():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     @property
@@ -49,14 +50,13 @@ class Job:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def members(self) -> list[int]:
-        """The processes of the session that still run, from Linux's /proc."""
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # it ended meanwhile
-                state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-                if int(session) == self.process.pid and state != "Z":
-                    found.append(int(stat.parent.name))
-        return sorted(found)
+        """The process and its descendants that still run, also those whose parent has ended, from Linux's /proc."""
+        processes = running_processes()
+        for pid, (parent, began) in sorted(processes.items(), key=lambda item: item[1][1]):
+            if pid == self.process.pid or self.seen.get(parent) == processes.get(parent, (0, -1))[1]:
+                self.seen.setdefault(pid, began)
+        # A number may belong to another process by now, which began later.
+        return sorted(pid for pid, began in self.seen.items() if processes.get(pid, (0, -1))[1] == began)
 
     def wait(self, seconds: float) -> int | None:
         """The exit code; None if it still runs after that time."""
@@ -70,6 +70,17 @@ class Job:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.is_running and text_of(path) in ("", before):
             time.sleep(0.02)
+
+
+def running_processes() -> dict[int, tuple[int, int]]:
+    """All processes of this machine: their parents, and when they began."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            fields = stat.read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                found[int(stat.parent.name)] = int(fields[1]), int(fields[19])
+    return found
 
 
 def text_of(path: Path) -> str:

@@ -17,6 +17,7 @@ class Tally:
     """One line each; none if all is well."""
     memory: tuple[int, int] | None = None
     """MB of the server after its first requests and at the end."""
+    seconds: float = 0.0
 
     def add(self, name: str, count: int = 1) -> None:
         self.counts[name] += count
@@ -26,11 +27,12 @@ class Tally:
         self.counts[name] += 1
         self.problems.append(f"{name}: {problem}")
 
-    def table(self, seconds: float) -> Table:
+    def table(self) -> Table:
         """All counts as a table."""
         c = self.counts
-        table = Table("what", "tried", "well", "not well", title=f"Soak test, {seconds / 60:.1f} minutes")
-        answered = f"{c['answered']} answered: {c['2xx']} with 2xx, {c['4xx']} with 4xx, {c['503']} with 503"
+        table = Table("what", "tried", "well", "not well", title=f"Soak test, {self.seconds / 60:.1f} minutes")
+        answered = f"{c['answered']} answered: {c['2xx']} with 2xx, {c['4xx']} with 4xx, {c['503']} with 503; "
+        answered += f"{c['closed']} incomplete ones closed"
         recovered = f"{c['recovered']} recovered, {c['refused']} refused"
         rows = [
             ("kill -9 at random times", "kills", f"{c['kills'] - c['kills lost']} survived", "kills lost"),

@@ -11,6 +11,8 @@ LARGEST = 1_000_000
 """Of everything that has no bound of its own: features, latent numbers, channels."""
 LARGEST_SET = 100_000
 """Elements of a set."""
+MOST_NUMBERS = 10_000_000
+"""Elements of a set times their features."""
 LARGEST_IMAGE = 4096
 """Side of an image in pixels."""
 LARGEST_RELATION = 10_000
@@ -30,6 +32,9 @@ def check_sizes(config: ModelConfig) -> None:
     for name, value, least, most in _sizes(config):
         if not least <= value <= most:
             raise UserError(f"{name} must be from {least} to {most}, got {value}")
+    if config.max_size * config.features > MOST_NUMBERS:
+        shape = f"{config.max_size} × {config.features}"
+        raise UserError(f"max_size × features must be at most {MOST_NUMBERS}, got {shape}")
     for name, group in config.groups.items():
         if len(group) != 2 or not 0 <= group[0] < group[1] <= config.features:
             raise UserError(f"groups[{name!r}] must be a range of the {config.features} features, got {list(group)}")

@@ -9,6 +9,8 @@ from setpredict.core.errors import UserError
 
 MOST_RATE = 1e6
 """The largest learning rate and weight decay: float32 must hold what the optimizer makes of them."""
+MOST_PROCESSES = 1024
+"""Processes or threads on one machine."""
 
 
 @dataclass
@@ -104,6 +106,9 @@ class TrainConfig:
                 raise UserError(f"{_option(name)} must be from 0 to {MOST_RATE:g}, got {value:g}")
         if self.seed >= 2**63:
             raise UserError(f"--seed must be below 2^63, got {self.seed}")
+        for name in ("devices", "threads", "workers"):
+            if (getattr(self, name) or 0) > MOST_PROCESSES:
+                raise UserError(f"{_option(name)} must be at most {MOST_PROCESSES}, got {getattr(self, name)}")
         for name, value in (("max_minutes", self.max_minutes), ("clip_grad", self.clip_grad)):
             if value is not None and not value > 0:
                 raise UserError(f"{_option(name)} must be above 0, got {value:g}")

@@ -80,17 +80,26 @@ def check_header(build: Callable[[], nn.Module], path: Path, rename: Callable[[n
         rename: For that model, the function that migrates the names of an old file.
     """
     header, size = read_header(path), path.stat().st_size
+    model = build_without_data(build)
+    check_weights(model, rename(model)(header), path)
+    wanted = bytes_of(model)
+    if wanted > 2 * size + SPARE_BYTES:
+        raise UserError(f"{path} has {size:,} bytes, but the model beside it would take {wanted:,}")
+
+
+def build_without_data(build: Callable[[], nn.Module]) -> nn.Module:
+    """The model that `build` makes, on the device "meta", where tensors have shapes but no data."""
     try:
         with torch.device("meta"):
-            model = build()
+            return build()
     except (RuntimeError, OverflowError, MemoryError) as e:  # a number of bytes that no integer holds
         reason = (str(e).splitlines() or [type(e).__name__])[0]
-        raise UserError(f"the model beside {path} cannot be built: {reason}") from None
-    check_weights(model, rename(model)(header), path)
-    tensors = {id(t): t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers())}
-    if sum(tensors.values()) > 2 * size + SPARE_BYTES:
-        wanted = sum(tensors.values())
-        raise UserError(f"{path} has {size:,} bytes, but the model beside it would take {wanted:,}")
+        raise UserError(f"a model of these sizes cannot be built: {reason}") from None
+
+
+def bytes_of(model: nn.Module) -> int:
+    """The size of all parameters and buffers, also of those that are not saved."""
+    return sum({id(t): t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers())}.values())
 
 
 def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import track
@@ -60,6 +62,9 @@ def evaluate_run(
 
 def _any_fabric(train: TrainConfig) -> Fabric:
     """The devices of the training, or what this machine has: scores do not depend on them."""
+    train.check()
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):  # not after training on them
+        train = replace(train, devices=min(train.devices, os.cpu_count() or 1))
     try:
         return make_fabric(train)
     except UserError:

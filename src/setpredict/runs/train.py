@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,9 +13,10 @@ from lightning_fabric import Fabric
 from rich.console import Console
 
 from setpredict.build import make_loss, make_metrics, make_task, model_config
-from setpredict.config import Experiment
+from setpredict.config import Experiment, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
+from setpredict.core.weights import build_without_data, bytes_of
 from setpredict.data.task import SPLITS
 from setpredict.model import SetPredictor
 from setpredict.runs.folder import RunFolder
@@ -76,8 +79,11 @@ def train_run(
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
     loss = make_loss(experiment.loss, task)
     make_metrics(task, loss)  # what does not fit is reported before step 1
+    config = model_config(experiment, task)
+    if not kinds:
+        _check_memory(config)
     torch.manual_seed(experiment.train.seed)
-    model = SetPredictor.from_config(model_config(experiment, task))
+    model = SetPredictor.from_config(config)
     if init_from is not None:
         load_initial_weights(model, init_from, allow_own_code)
     state = TrainState.fresh(fabric, model, experiment.train)
@@ -93,7 +99,7 @@ def train_run(
                 console.print(said, style="yellow", markup=False, highlight=False)
             training.saved_at = state.step
             if experiment.loss != before.loss:  # scores by another loss cannot be compared
-                state.best, state.stale = (float("inf"),), 0
+                state.best, state.stale, state.validated_at = (float("inf"),), 0, -1
             run.summary_path.unlink(missing_ok=True)
         if fabric.is_global_zero:
             if not resume:
@@ -122,6 +128,15 @@ def _check_folder(folder: RunFolder, resume: bool) -> None:
         raise UserError(f"{folder} is already a run. Continue it with --resume {folder}, or choose another --name.")
     if not resume and (folder.is_finished or folder.has_model):
         raise UserError(f"{folder} is already a run, without its checkpoint. Choose another --name.")
+
+
+def _check_memory(config: ModelConfig) -> None:
+    """Raise a UserError for a model whose weights alone do not fit into the memory of this machine."""
+    size = bytes_of(build_without_data(partial(SetPredictor.from_config, config)))
+    if hasattr(os, "sysconf") and size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise UserError(
+            f"a model of these sizes has {size / 1e9:,.0f} GB of weights, more than this machine has memory"
+        )
 
 
 def _check_same_model(ours: Experiment, theirs: Experiment, folder: RunFolder) -> None:

@@ -52,7 +52,6 @@ class TrainingRun:
     line: ProgressLine = field(init=False)
     last: Evaluation | None = None
     """The last validation."""
-    validated_at: int = -1
     stop: StopRequest = field(init=False)
     stopped: bool = False
     """Whether any process was asked to stop; all know."""
@@ -102,7 +101,7 @@ class TrainingRun:
         try:
             train, warmup = self.experiment.train, self.experiment.input.warmup
             fit(self.fabric, self.state, self.task, train, self.loss, self.after_step, warmup)
-            if not self.stopped and (self.last is None or self.validated_at != self.state.step):
+            if not self.stopped and self.state.validated_at != self.state.step:
                 self.validate()
             self.save()
         except NotFinite as e:
@@ -167,7 +166,7 @@ class TrainingRun:
         state, train = self.state, self.experiment.train
         share_buffers(self.fabric, state)
         seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", workers=train.workers)
-        self.last, self.validated_at = seen, state.step
+        self.last, state.validated_at = seen, state.step
         better = tuple(seen.score) < tuple(state.best)
         state.stale = 0 if better else state.stale + 1
         if better:

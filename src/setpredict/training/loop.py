@@ -43,6 +43,8 @@ class TrainState:
     """The best validation score so far; smaller is better."""
     stale: int = 0
     """Validations since then."""
+    validated_at: int = -1
+    """The step of the last validation."""
     lr_scale: float = 1.0
     rollbacks: int = 0
     module: _FabricModule = field(init=False)

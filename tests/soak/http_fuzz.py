@@ -180,7 +180,9 @@ def _count(tally: Tally, status: int, answer: bytes, valid: bool, sent: bytes) -
             tally.wrong("unanswered", f"{status} to a valid request: {answer[:200]!r}")
         return
     tally.add("requests")
-    if status == -1:
+    if status == 0:  # not a request, or not a complete one
+        tally.add("closed")
+    elif status == -1:
         tally.wrong("unanswered", f"no answer within a minute to {sent[:200]!r}")
     elif status >= 500 and status != 503:
         tally.wrong("5xx", f"{status} to {sent[:300]!r}")
