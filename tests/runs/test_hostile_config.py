@@ -148,8 +148,11 @@ def test_every_kind_of_model_can_be_compared_without_data(tmp_path):
     inputs.append(InputConfig("set", 2))
     decoders = [DecoderConfig(initial=kind) for kind in ("learned", "fixed", "random", "predicted")]
     decoders += [DecoderConfig(kind) for kind in ("mlp", "lstm")]
+    dense = [DecoderConfig("dense"), DecoderConfig(initial="dense", step_scale="learned")]
+    models = [(given, decoder) for given in inputs for decoder in decoders]
+    models += [(InputConfig("conv", 64, dense=True), decoder) for decoder in dense]
     for encoder in (EncoderConfig(), EncoderConfig("relation", pool="fspool-free", mask_sum=True)):
-        for i, (given, decoder) in enumerate((given, decoder) for given in inputs for decoder in decoders):
+        for i, (given, decoder) in enumerate(models):
             config = ModelConfig(4, 2, latent=8, input=given, encoder=encoder, decoder=decoder)
             folder = tmp_path / f"{encoder.kind}-{i}"
             SetPredictor.from_config(config).save_pretrained(folder)

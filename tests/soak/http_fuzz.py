@@ -30,6 +30,14 @@ class Server:
 
     def __init__(self, log: Path):
         self.job = Job(["-m", "setpredict", "serve", "--host", ADDRESS, "--port", "0"], log)
+        try:
+            self.port, self.models = self._wait_until_it_answers()
+        except BaseException:
+            self.job.__exit__()
+            raise
+
+    def _wait_until_it_answers(self) -> tuple[int, list[dict[str, Any]]]:
+        """Its port and its models."""
         end = time.monotonic() + 120
         while not (found := re.search(rf"http://{re.escape(ADDRESS)}:(\d+)", self.job.said)):
             if time.monotonic() > end or not self.job.is_running:
@@ -39,7 +47,7 @@ class Server:
         status, body = self.ask(b"GET /api/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         if status != 200:
             raise RuntimeError(f"the server answered with {status}")
-        self.models: list[dict[str, Any]] = json.loads(body)
+        return self.port, json.loads(body)
 
     def __enter__(self) -> Server:
         return self

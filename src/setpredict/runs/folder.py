@@ -67,7 +67,6 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
         return self.path.name
 
     @property
@@ -96,7 +95,6 @@ class RunFolder:
 
     @property
     def previous_checkpoint_path(self) -> Path:
-        """The checkpoint before the last one."""
         return self.path / "previous.ckpt"
 
     @property
@@ -144,7 +142,6 @@ class RunFolder:
         return self.path / "pictures"
 
     def picture_path(self, step: int) -> Path:
-        """The picture of the validation after a step."""
         return self.pictures_path / f"step-{step:07d}.png"
 
     def evaluation_path(self, split: str) -> Path:
