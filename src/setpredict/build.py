@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,6 +31,11 @@ from setpredict.encoders import (
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
 from setpredict.metrics import BoxAveragePrecision, SetDistance, SetSizeAccuracy, StateAveragePrecision
+
+BOX_SCALE = 5.0
+"""Boxes are fractions of the image; unscaled, they weigh little beside masks from 0 to 1."""
+MOST_SCALE = 1e4
+"""The largest factor of features: float32 must hold their squares."""
 
 
 def make_task(data: DataConfig) -> SetTask:
@@ -107,7 +113,19 @@ def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
         decoder=experiment.decoder,
         elements=task.kind,
         groups=dict(task.groups),
+        feature_scale=feature_scale(experiment, task),
     )
+
+
+def feature_scale(experiment: Experiment, task: SetTask) -> tuple[float, ...]:
+    """The factor of each feature in the decoder and the set loss; empty where all are 1."""
+    factor = experiment.coordinates
+    if factor is None:
+        factor = BOX_SCALE if task.kind == "boxes" else 1.0
+    if not 0 < factor <= MOST_SCALE:
+        raise UserError(f"--coordinates must be above 0 and at most {MOST_SCALE:g}, got {factor:g}")
+    numbers = set(task.numbers)
+    return () if factor == 1 else tuple(factor if i in numbers else 1.0 for i in range(task.features))
 
 
 def _wants_dense_head(experiment: Experiment, task: SetTask) -> bool:
@@ -174,7 +192,7 @@ def _decoder(c: ModelConfig) -> nn.Module:
                 loss=d.loss,
                 mask=mask,
                 learned_steps=d.step_scale == "learned",
-                project=unit_box if d.project == "unit" else None,
+                project=unit_box(c.feature_scale) if d.project == "unit" else None,
                 recompute=d.recompute,
             )
     raise UserError(f"decoder.kind must be dspn, mlp, lstm, dense or module:Class, got {d.kind!r}")
@@ -239,13 +257,16 @@ def own_class(name: str, what: str) -> type[nn.Module]:
     return found
 
 
-def unit_box(elements: Tensor) -> Tensor:
-    """Every feature clamped to [0, 1]."""
-    return elements.clamp(0, 1)
+def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
+    """Clamp every feature to [0, 1], in the decoder's units."""
+    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale or 1.0))
 
 
-def make_loss(loss: LossConfig, task: SetTask) -> OuterLoss:
-    """The outer loss that training minimizes, with the data set's one-hot groups if they are scored as such."""
+def make_loss(loss: LossConfig, task: SetTask, feature_scale: tuple[float, ...] = ()) -> OuterLoss:
+    """The outer loss that training minimizes, with the data set's one-hot groups if they are scored as such.
+
+    It sees each feature enlarged by its factor in `feature_scale`, as the decoder does.
+    """
     if loss.set == "chamfer" and loss.masks == "filter" and task.variable:
         raise UserError(
             "loss.masks 'filter' with the chamfer loss does not train masks, and the sets here differ in size; "
@@ -261,7 +282,7 @@ def make_loss(loss: LossConfig, task: SetTask) -> OuterLoss:
     set_loss: SetLoss = partial(chamfer_loss, cost=cost, masks=loss.masks)
     if loss.set == "hungarian":
         set_loss = partial(hungarian_loss, cost=cost, masks=loss.masks, mask_weight=loss.mask_weight)
-    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight, loss.dense)
+    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight, loss.dense, feature_scale)
 
 
 def make_metrics(task: SetTask, loss: OuterLoss) -> dict[str, Metric]:

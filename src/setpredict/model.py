@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -42,9 +43,14 @@ class SetPredictor(nn.Module):
     Sets(1 sets of up to 8 elements with 2 features, sizes ...)
     """
 
+    scale: Tensor | None
+    """The factor of each feature inside the decoder; None where all are 1."""
+
     def __init__(self, input_encoder: nn.Module, decoder: nn.Module, config: ModelConfig | None = None):
         super().__init__()
         self.input_encoder, self.decoder, self.config = input_encoder, decoder, config
+        scale = config.feature_scale if config else ()
+        self.register_buffer("scale", torch.tensor(scale) if scale else None, persistent=False)
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> SetPredictor:
@@ -73,9 +79,10 @@ class SetPredictor(nn.Module):
             warmup: Do not decode: the prediction is what the dense head proposes.
         """
         code = self.encode(input)
-        prediction = DenseDecoder()(code) if warmup else self.decoder(code, steps=steps, keys=keys)
+        prediction = DenseDecoder()(code) if warmup else self.decode(code, steps=steps, keys=keys)
         if target is not None and not warmup and not self.shares_encoder:
-            prediction.target_loss = cast(Decoder, self.decoder).target_loss(target, code)
+            scaled = target if self.scale is None else target.scaled(self.scale)
+            prediction.target_loss = cast(Decoder, self.decoder).target_loss(scaled, code)
         if target is not None and centers is not None and code.dense is not None:
             places = centers[..., :2], centers[..., 2]
             head = cast(ImageEncoder, self.input_encoder).head
@@ -101,7 +108,17 @@ class SetPredictor(nn.Module):
             return as_code(self.input_encoder(input))
         if self.config:  # the code must not depend on how much padding a batch happens to have
             input = input.pad_to(self.config.input.max_size or self.config.max_size)
+        if self.scale is not None and self.shares_encoder:
+            input = input.scaled(self.scale)
         return as_code(self.input_encoder(input.elements, input.mask))
+
+    def decode(self, code: Code, *, steps: int | None = None, keys: Int[Tensor, " B"] | None = None) -> Prediction:
+        """The trajectory of sets that the decoder makes of codes, in the data's own units."""
+        if self.scale is None:
+            return self.decoder(code, steps=steps, keys=keys)
+        if code.proposals is not None:
+            code = replace(code, proposals=code.proposals.scaled(self.scale))
+        return self.decoder(code, steps=steps, keys=keys).scaled(1 / self.scale)
 
     @torch.no_grad()
     def predict(self, input: Any, steps: int | None = None) -> Sets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
 from setpredict.runs.loaded import load
 from setpredict.runs.train import train_run
-from setpredict.studies import Row, configure, studies
+from setpredict.studies import TUNING_MINUTES, Row, Study, configure, studies
 from setpredict.training.evaluation import Evaluation
 
 
@@ -59,22 +59,56 @@ def reproduce(
             if experiment.data.name == "scenes" and experiment.data.folder:
                 experiment.data.folder = str(out / "scenes")
             run = RunFolder(folder / f"{row.slug}-{seed}")
+            before = _start_of(row, study, folder, seed)
+            tried = tune(experiment, row, folder, console, before)
+            if tried:
+                experiment.train.lr = min(tried, key=lambda t: t["score"])["lr"]
             console.rule(f"{row.name}, seed {seed}")
-            before = None if row.after is None else RunFolder(folder / f"{study.row(row.after).slug}-{seed}")
-            if before is not None and before.read_record() is None:
-                raise UserError(f'{row.name!r} starts from {row.after!r}; train that first: --rows "{row.after}"')
             if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
             if run.read_record() is None:
                 measured = evaluate_run(run.path, row.steps, console=console)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
-                run.write_record(record(row, seed, run, measured, command, before))
+                entry = record(row, seed, run, measured, command, before if row.after else None)
+                run.write_record(entry | ({"tuning": tried} if tried else {}))
     content = collect(table, scale, folder, path)
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
     console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
     return content
+
+
+def _start_of(row: Row, study: Study, folder: Path, seed: int) -> RunFolder | None:
+    """The finished run that a row starts from."""
+    name = row.after or row.encoder
+    if name is None:
+        return None
+    start = RunFolder(folder / f"{study.row(name).slug}-{seed if row.after else 0}")
+    if start.read_record() is None:
+        raise UserError(f'{row.name!r} starts from {name!r}; train that first: --rows "{name}"')
+    return start
+
+
+def tune(
+    experiment: Experiment, row: Row, folder: Path, console: Console, before: RunFolder | None
+) -> list[dict[str, Any]]:
+    """Train a row for a few minutes with each of its learning rates; returns their validation scores.
+
+    Every row has the same time and the same choices, and every seed uses what was found with seed 0.
+    """
+    tried = []
+    for rate in row.rates:
+        minutes = min(TUNING_MINUTES, experiment.train.max_minutes or TUNING_MINUTES)
+        short = replace(experiment.train, lr=rate, max_minutes=minutes, seed=0)
+        run = RunFolder(folder / f"{row.slug}-lr{rate:g}")
+        console.rule(f"{row.name}, learning rate {rate:g} for {minutes:g} minutes")
+        if not finish(replace(experiment, train=short), run, console, before):
+            raise KeyboardInterrupt
+        validation = run.read_validation()
+        assert validation is not None
+        tried.append({"lr": rate, "minutes": minutes, "step": validation["step"], "score": validation["score"]})
+    return tried
 
 
 def _check_same_data(path: Path, name: str) -> None:

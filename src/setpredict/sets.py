@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import SupportsIndex
 
 import numpy as np
@@ -113,6 +113,10 @@ class Sets:
         elements = self.elements.gather(1, order[:, :, None].expand(B, N, D))
         return Sets(elements, self.mask.gather(1, order))
 
+    def scaled(self, factors: Float[Tensor, " D"]) -> Sets:
+        """The same sets with every feature multiplied by its factor."""
+        return Sets(self.elements * factors.to(self.elements.dtype), self.mask)
+
     def check_finite(self, name: str = "set") -> Sets:
         """These sets; raises NotFinite, naming the first NaN or infinite value among the elements and masks."""
         for part, value in (("", self.elements), ("the mask of ", self.mask.float())):
@@ -201,6 +205,10 @@ class Prediction:
         """‖Yt − Y0‖ per sample, masks included: how far each set has moved."""
         state = torch.cat([self.elements, self.mask[..., None]], dim=-1).detach()
         return (state - state[:1]).flatten(2).norm(dim=2)
+
+    def scaled(self, factors: Float[Tensor, " D"]) -> Prediction:
+        """The same trajectory with every feature multiplied by its factor."""
+        return replace(self, elements=self.elements * factors.to(self.elements.dtype))
 
     def detach(self) -> Prediction:
         return self._map(lambda x: x.detach())

@@ -39,6 +39,8 @@ def _from_version_1(values: dict[str, Any]) -> dict[str, Any]:
         values["input"] = {**values["input"], "kind": "resnet"}
     if isinstance(values.get("decoder"), dict):
         values["decoder"] = _decoder_from_version_1(values["decoder"])
+    if "train" in values:  # an experiment
+        values.setdefault("coordinates", 1.0)
     return values
 
 

@@ -144,3 +144,5 @@ class ModelConfig:
     """What the elements are, which tells a dense head where they are in the image."""
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """One-hot groups of the elements' features: name → (first, behind the last)."""
+    feature_scale: tuple[float, ...] = ()
+    """Factor of each feature inside the decoder (empty: 1): larger ones count for more in the inner loop."""

@@ -37,18 +37,27 @@ class OuterLoss:
     """λ, the weight of the representation loss of the target."""
     dense_weight: float = 0.0
     """The weight of the loss of a dense head, where the model has one."""
+    feature_scale: tuple[float, ...] = ()
+    """Factor of each feature in both sets (empty: 1)."""
 
     def __post_init__(self) -> None:
         _check_steps(self.steps)
 
     def __call__(self, prediction: Prediction, target: Sets) -> dict[str, Tensor]:
         """The loss and its parts by name, as `outer_loss` gives them."""
-        parts = outer_loss(prediction, target, self.set_loss, steps=self.steps, repr_weight=self.repr_weight)
+        parts = outer_loss(prediction, target, self.scaled_set_loss, steps=self.steps, repr_weight=self.repr_weight)
         if prediction.dense_loss is not None:
             dense = prediction.dense_loss.mean()
             parts["dense"] = dense.detach()
             parts["loss"] = parts["loss"] + self.dense_weight * dense
         return parts
+
+    def scaled_set_loss(self, predicted: Sets, target: Sets) -> Tensor:
+        """The set loss that is minimized (B,): with the factors of the features, which `set_loss` alone is without."""
+        if not self.feature_scale:
+            return self.set_loss(predicted, target)
+        factors = target.elements.new_tensor(self.feature_scale)
+        return self.set_loss(predicted.scaled(factors), target.scaled(factors))
 
 
 def outer_loss(

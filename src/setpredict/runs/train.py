@@ -77,9 +77,9 @@ def train_run(
     for split in SPLITS:
         if not len(task.split(split)):
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
-    loss = make_loss(experiment.loss, task)
-    make_metrics(task, loss)  # what does not fit is reported before step 1
     config = model_config(experiment, task)
+    loss = make_loss(experiment.loss, task, config.feature_scale)
+    make_metrics(task, loss)  # what does not fit is reported before step 1
     if not kinds:
         _check_memory(config)
     torch.manual_seed(experiment.train.seed)
@@ -141,7 +141,7 @@ def _check_memory(config: ModelConfig) -> None:
 
 def _check_same_model(ours: Experiment, theirs: Experiment, folder: RunFolder) -> None:
     """A resumed run keeps its data and model; the loss and the training options may change."""
-    for name in ("data", "latent", "input", "encoder", "decoder"):
+    for name in ("data", "latent", "coordinates", "input", "encoder", "decoder"):
         if getattr(ours, name) != getattr(theirs, name):
             raise UserError(
                 f"--resume {folder} continues with the same data and model, but {name} was changed: "

@@ -136,7 +136,7 @@ class TrainingRun:
         values["set_YT"] = step.parts["set_last"].item()
         if prediction.steps:
             with torch.no_grad():
-                first = self.loss.set_loss(prediction.step(0).detach(), step.batch.target)
+                first = self.loss.scaled_set_loss(prediction.step(0).detach(), step.batch.target)
             values["set_Y0"] = first.mean().item()
         if prediction.repr_loss is not None:
             values["inner_repr"] = prediction.repr_loss[-1].mean().item()

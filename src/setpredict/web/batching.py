@@ -146,12 +146,12 @@ class DecodeQueue:
 @torch.no_grad()
 def decode(questions: list[Question]) -> Prediction:
     """Decode questions for the same model and number of steps in one batch; no prediction depends on the others."""
-    decoder, steps = questions[0].served.decoder, questions[0].steps
+    served, steps = questions[0].served, questions[0].steps
     code = Code(torch.cat([q.code.vector for q in questions]))
-    if "proposals" in decoder.needs:
+    if "proposals" in served.decoder.needs:
         found = [q.code.proposals for q in questions if q.code.proposals is not None]
         code.proposals = Sets(torch.cat([p.elements for p in found]), torch.cat([p.mask for p in found]))
-    return decoder(code, steps=steps)
+    return served.model.decode(code, steps=steps)
 
 
 def part(prediction: Prediction, i: int) -> Prediction:

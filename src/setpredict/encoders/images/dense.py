@@ -16,17 +16,11 @@ from torch import Tensor, nn
 from setpredict.encoders.mlp import MLP
 from setpredict.sets import Sets
 
-FOCUS = 2.0
-"""How strongly the presence loss ignores cells that are already right (the focal loss's γ)."""
 PRIOR = 0.02
 """Presence of every cell before training: most cells are empty."""
-SPREAD = 0.1
-"""Cells around a center are penalized less for being present: the width of that neighborhood, per object size …"""
-LEAST_SPREAD = 0.4
-"""… and at least, in cells."""
 SAME_BOX, SAME_PLACE = 0.5, 0.7
 """Two cells mean the same object if their boxes overlap by more than this IoU, or their centers are closer than this,
-in cells; the less certain one is dropped."""
+in cells; the less certain one is dropped, and its presence added to that of the other."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +93,16 @@ class DenseHead(nn.Module):
     def loss(
         self, output: DenseOutput, target: Sets, centers: Float[Tensor, "B N 2"], sizes: Float[Tensor, "B N"]
     ) -> Float[Tensor, " B"]:
-        """The loss of every image: focal loss of the presence, Huber of numbers and cross-entropy of groups.
+        """The loss of every image: cross-entropy of the presence, Huber of numbers and cross-entropy of groups.
 
         `centers` are the places of the elements in the image, from 0 to 1, and `sizes` how large they look there, as a
         fraction of its side. Of two elements in one cell the larger one counts.
         """
         h, w = output.logits.shape[1:]
         found = assign_cells(target.mask.bool(), centers, sizes, h, w)
-        near = closeness(target.mask.bool(), centers, sizes, h, w)  # (B, h, w)
         count = found.sample.new_zeros(len(target)).index_add(0, found.sample, torch.ones_like(found.sample))
         share = 1 / count.clamp(min=1).to(output.logits.dtype)  # (B,)
-        loss = presence_loss(output.logits, near, found) * share
+        loss = presence_loss(output.logits, found) * share
         if len(found.sample):
             at = found.sample, found.row, found.column
             wanted = target.elements[found.sample, found.element]  # (M, D)
@@ -133,7 +126,11 @@ class DenseHead(nn.Module):
         return loss
 
     def proposals(self, output: DenseOutput, count: int) -> Sets:
-        """The `count` best cells as a set; of cells that mean the same object, all but the best have mask 0."""
+        """The `count` best cells as a set, one per object.
+
+        The presences of all cells that mean the same object are added up to its mask: where its center is uncertain,
+        each of them is small, but together they are the probability that the object is there.
+        """
         scores = output.logits.sigmoid().flatten(1)  # (B, h·w)
         scores, index = scores.topk(min(4 * count + 16, scores.shape[1]), dim=1)  # (B, K), descending
         elements, centers = (
@@ -147,7 +144,11 @@ class DenseHead(nn.Module):
                 apart = (centers[:, :, None] - centers[:, None]) * centers.new_tensor(output.logits.shape[:0:-1])
                 same = apart.square().sum(dim=-1) < SAME_PLACE**2
             repeated = same.tril(diagonal=-1).any(dim=2)  # by a better cell, which stands before it
-        mask, best = torch.where(repeated, 0, scores).topk(min(count, scores.shape[1]), dim=1)
+            kept = same.tril(diagonal=-1) & ~repeated[:, None]  # (B, K, K)
+            owner = kept.float().argmax(dim=2)  # the best cell that means the same object, (B, K)
+            owner = torch.where(kept.any(dim=2), owner, torch.arange(owner.shape[1], device=owner.device))
+        total = torch.zeros_like(scores).scatter_add(1, owner, scores).clamp(max=1)
+        mask, best = torch.where(repeated, 0, total).topk(min(count, scores.shape[1]), dim=1)
         chosen = elements.gather(1, best[..., None].expand(-1, -1, elements.shape[-1]))
         return Sets(chosen, mask).pad_to(count)
 
@@ -199,27 +200,11 @@ def assign_cells(
     return Cells(sample, row[sample, element], column[sample, element], element)
 
 
-def closeness(
-    mask: Bool[Tensor, "B N"], centers: Float[Tensor, "B N 2"], sizes: Float[Tensor, "B N"], h: int, w: int
-) -> Float[Tensor, "B h w"]:
-    """How close each cell is to the nearest center, from 0 to 1: a Gaussian whose width grows with the object."""
-    if not mask.shape[1]:
-        return centers.new_zeros(len(mask), h, w)
-    grid = cell_centers(h, w, like=centers)  # (h, w, 2)
-    scale = centers.new_tensor([w, h])
-    squared = ((grid[None, None] - centers[:, :, None, None]) * scale).square().sum(dim=-1)  # (B, N, h, w), in cells
-    width = (SPREAD * sizes * max(h, w)).clamp(min=LEAST_SPREAD)[:, :, None, None]
-    near = (-squared / (2 * width**2)).exp()
-    return torch.where(mask[:, :, None, None], near, 0).amax(dim=1)
-
-
-def presence_loss(logits: Float[Tensor, "B h w"], near: Float[Tensor, "B h w"], found: Cells) -> Float[Tensor, " B"]:
-    """The focal loss, summed over the cells; empty cells near a center count less."""
-    log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
-    loss = -((1 - near) ** 4) * log_p.exp() ** FOCUS * log_q
-    at = (found.sample, found.row, found.column)
-    loss = loss.index_put(at, -(log_q[at].exp() ** FOCUS) * log_p[at])
-    return loss.flatten(1).sum(dim=1)
+def presence_loss(logits: Float[Tensor, "B h w"], found: Cells) -> Float[Tensor, " B"]:
+    """The binary cross-entropy, summed over the cells; no other weights, so that presences are probabilities."""
+    wanted = torch.zeros_like(logits)
+    wanted[found.sample, found.row, found.column] = 1
+    return F.binary_cross_entropy_with_logits(logits, wanted, reduction="none").flatten(1).sum(dim=1)
 
 
 def cell_centers(h: int, w: int, like: Tensor) -> Float[Tensor, "h w 2"]:
