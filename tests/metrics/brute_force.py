@@ -53,7 +53,7 @@ def detections(outputs, scores, targets, mask, choose, index=None):
         truths = [(m, t) for m, t in enumerate(targets[i]) if mask[i][m]]
         for n, output in enumerate(image):
             candidate, agreement = choose(output, truths)
-            score = min(1.0, max(0.0, scores[i][n]))
+            score = scores[i][n]
             number = i if index is None else index[i]
             pooled.append((score, number, n, candidate, agreement))
     return sorted(pooled, key=lambda d: (-d[0], d[1], d[2]))

@@ -29,7 +29,7 @@ def random_states(generator: torch.Generator, *shape: int) -> torch.Tensor:
 
 
 def random_scores(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Five values, of which four are 0 or 1 after clamping."""
+    """Five values, also below 0 and above 1."""
     return torch.randint(-1, 4, shape, generator=generator) / 2
 
 

@@ -146,12 +146,14 @@ def test_ties_break_by_image_then_element():
     assert ap[1] == pytest.approx((2 / 3 + 2 / 3) / 3)  # image 1 first: ranks 2 and 3
 
 
-def test_scores_outside_the_unit_interval_are_ties():
+def test_scores_beyond_the_unit_interval_are_ranked_too():
+    """Masks of MLP, LSTM and iDSPN are often above 1: they must not tie."""
     boxes, scores, targets, mask = two_images()
-    clamped = box_average_precision(boxes, torch.tensor([[3.0, 1.0], [1.5, -2.0]]), targets, mask, (0.5,))
-    assert clamped.tolist() == box_average_precision(boxes, scores, targets, mask, (0.5,)).tolist()
-    reordered = box_average_precision(boxes, torch.tensor([[-0.0, 0.0], [-1.0, 0.0]]), targets, mask, (0.5,))
-    assert reordered.tolist() == clamped.tolist()  # all tied at 0: the order of images and elements
+    expected = box_average_precision(boxes, scores, targets, mask, (0.5,)).tolist()
+    assert box_average_precision(boxes, 3 * scores + 1, targets, mask, (0.5,)).tolist() == expected
+    assert box_average_precision(boxes, scores - 1, targets, mask, (0.5,)).tolist() == expected
+    order = torch.tensor([[1.2, 1.3], [1.4, 1.1]])
+    assert box_average_precision(boxes, order, targets, mask, (0.5,)).item() == pytest.approx((2 / 4 + 2 / 4) / 3)  # true at ranks 3 and 4
 
 
 @pytest.mark.parametrize("kind", ["boxes", "states"])

@@ -35,7 +35,7 @@ def box_average_precision(
 
     Args:
         boxes: All outputs, possibly with one-hot attributes after the box.
-        scores: One per output, clamped to [0, 1].
+        scores: One per output; only their order matters.
         targets: The true boxes, with the same features.
         target_mask: Which of them are present.
         thresholds: IoUs from 0 to 1.
@@ -152,7 +152,7 @@ def _average_precision(
 ) -> Float[Tensor, " thresholds"]:
     check_finite("score", scores)
     agreement, target = candidates
-    scores = scores.detach().cpu().clamp(0, 1)
+    scores = scores.detach().cpu()
     if index is not None:
         order = image_order(index)
         agreement, target, scores = agreement[order], target[order], scores[order]

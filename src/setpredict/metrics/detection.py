@@ -144,5 +144,5 @@ def _detections(
         raise ValueError(f"index must hold a number ≥ 0 for each of the {images} images, got {index.tolist()}")
     image = index.cpu()[:, None].expand(images, N)
     element = torch.arange(N).expand(images, N)
-    scores = predicted.mask.detach().cpu().double().clamp(0, 1)  # not every device has float64
+    scores = predicted.mask.detach().cpu().double()  # not every device has float64
     return as_rows(device, image, element, candidates.target, candidates.agreement, scores)
