@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from setpredict.cli.main import run
-from setpredict.config import DecoderConfig, ModelConfig
+from setpredict.config import DecoderConfig, InputConfig, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.decoders import DSPN, Decoder, LSTMDecoder, MLPDecoder
 from setpredict.encoders import DeepSetEncoder
@@ -78,8 +78,24 @@ class Nothing(nn.Module):
         super().__init__()
 
 
-class Tokens(Refine):
-    needs = ("tokens",)
+class Sound(Refine):
+    needs = ("sound",)
+
+
+class Tokens(nn.Module):
+    steps, needs, set_encoder = 0, ("tokens",), None
+
+    def __init__(self, latent, max_size, features, variable, channels):
+        super().__init__()
+        self.shape = (max_size, features + 1)
+        self.output = nn.Linear(channels, max_size * (features + 1))
+
+    def forward(self, code, *, steps=None, keys=None):
+        sets = self.output(code.tokens.mean(dim=1)).unflatten(1, self.shape)[None]
+        return Prediction(sets[..., :-1], sets[..., -1])
+
+    def target_loss(self, target, code):
+        return None
 '''
 
 
@@ -185,7 +201,7 @@ def test_the_web_page(trained):
     [
         ("NoSteps", "the decoder NoSteps is not a Decoder: it has no steps$"),
         ("Nothing", "it has no steps and no needs and no set_encoder and no target_loss$"),
-        ("Tokens", "the decoder Tokens needs .*tokens"),
+        ("Sound", "the decoder Sound needs sound, but the input encoder offers vector and tokens"),
         ("Absent", "decoder 'own_refine:Absent' cannot be imported: module 'own_refine' has no attribute 'Absent'"),
         ("torch", "decoder 'own_refine:torch' must be an nn.Module class, got <module 'torch'"),
     ],
@@ -207,3 +223,12 @@ def test_a_saved_model_runs_the_users_code_only_if_allowed(module, tmp_path):
     loaded = SetPredictor.from_pretrained(tmp_path, allow_own_code=True)
     given = [[[0.1, 0.2]]]
     assert torch.equal(loaded.predict(given, steps=5).elements, model.predict(given, steps=5).elements)
+
+
+@pytest.mark.parametrize(("kind", "size", "channels"), [("set", 3, 3), ("vector", 5, 8), ("conv", 32, 12)])
+def test_a_decoder_of_tokens_is_told_how_large_they_are(module, kind, size, channels):
+    input = InputConfig(kind, size, hidden=(8,), widths=(8, 8, 12))
+    model = SetPredictor.from_config(ModelConfig(4, 2, latent=8, input=input, decoder=DecoderConfig("own_refine:Tokens")))
+    assert model.decoder.output.in_features == channels
+    given = {"set": [[[0.1, 0.2, 0.3]]], "vector": torch.rand(1, 5), "conv": torch.rand(1, 3, 32, 32)}[kind]
+    assert model.predict(given).elements.shape == (1, 4, 2)

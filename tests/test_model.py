@@ -1,6 +1,7 @@
 """SetPredictor: every input with every decoder, prediction, saving and loading, and files that do not fit."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from setpredict import (
     UserError,
     suggest_step_size,
 )
+from setpredict.losses import OuterLoss, hungarian_loss
 
 SMALL = EncoderConfig(hidden=(16,))
 THREE_STEPS = GradientDescent(steps=3)
@@ -297,3 +299,36 @@ def test_the_step_size_recipe_changes_nothing():
     one_shot = SetPredictor.from_config(ModelConfig(3, 2, decoder=DecoderConfig("mlp")))
     with pytest.raises(ValueError, match="a MLPDecoder has no step size; step sizes are for DSPN"):
         suggest_step_size(one_shot, [[[0.1, 0.2]]])
+
+
+@pytest.mark.parametrize("decoder", [DecoderConfig(), DecoderConfig("mlp"), DecoderConfig(project="unit")])
+def test_scaled_features_are_the_same_as_scaled_data(decoder):
+    """The model and its loss on boxes enlarged inside equal an unscaled model on boxes enlarged beforehand."""
+    scale = (5.0, 5.0, 1.0)
+    config = ModelConfig(
+        4, 3, latent=8, input=InputConfig("vector", 6), encoder=EncoderConfig(hidden=(16,)), decoder=decoder
+    )
+    torch.manual_seed(0)
+    plain = SetPredictor.from_config(config)
+    scaled = SetPredictor.from_config(replace(config, feature_scale=scale))
+    scaled.load_state_dict(plain.state_dict())
+    if decoder.project == "unit":  # the unit box is larger inside
+        plain.decoder.project = lambda x: x.clamp(min=0).minimum(torch.tensor(scale))
+    x, target = torch.randn(3, 6), Sets(torch.rand(3, 4, 3), torch.tensor([[1.0, 1, 1, 0]] * 3))
+    large = Sets(target.elements * torch.tensor(scale), target.mask)
+    ours, theirs = scaled(x, target), plain(x, large)
+    torch.testing.assert_close(ours.elements * torch.tensor(scale), theirs.elements)
+    if ours.target_loss is not None:
+        torch.testing.assert_close(ours.target_loss, theirs.target_loss)
+    ours_loss = OuterLoss(hungarian_loss, "hungarian", feature_scale=scale)(ours, target)["loss"]
+    torch.testing.assert_close(ours_loss, OuterLoss(hungarian_loss, "hungarian")(theirs, large)["loss"])
+    assert scaled.predict(x).elements.allclose(ours.final.elements)
+
+
+def test_a_shared_encoder_sees_scaled_inputs():
+    config = ModelConfig(4, 2, latent=8, encoder=EncoderConfig(hidden=(16,)), feature_scale=(3.0, 3.0))
+    model = SetPredictor.from_config(config)
+    sets = Sets(torch.rand(2, 4, 2), torch.ones(2, 4))
+    code = model.encode(sets).vector
+    torch.testing.assert_close(code, model.decoder.set_encoder(3 * sets.elements, sets.mask))
+    assert model(sets, sets).target_loss is None

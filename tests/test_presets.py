@@ -23,10 +23,11 @@ from setpredict.studies import configure, studies
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit
 
-FOR_ALL_DATA = ("dspn", "idspn", "mlp", "lstm")
+FOR_ALL_DATA = ("dspn", "idspn", "slots", "transformer", "mlp", "lstm")
 SHAPES: dict[str, tuple[Any, int, int, int, Any]] = {  # input kind, input size, N, D, kind
     "polygons": ("vector", 8, 8, 2, "polygons"),
     "multisets": ("set", 2, 8, 2, "points"),
+    "numbering": ("set", 4, 64, 68, "vectors"),
     "mnist": ("set", 2, 342, 2, "points"),
     "clevr-box": ("image", 128, 10, 4, "boxes"),
     "clevr-state": ("image", 128, 10, 18, "states"),
@@ -50,7 +51,10 @@ class Synthetic:
         B = len(indices)
         target = Sets(torch.rand(B, self.N, self.D, generator=generator), torch.ones(B, self.N, dtype=torch.bool))
         shapes = {"vector": (B, self.size), "image": (B, 3, self.size, self.size)}
-        given = target if self.kind == "set" else torch.rand(shapes[self.kind], generator=generator)
+        if self.kind == "set":
+            given = Sets(target.elements[..., : self.size], target.mask)
+        else:
+            given = torch.rand(shapes[self.kind], generator=generator)
         return Batch(given, target, torch.from_numpy(indices))
 
 
@@ -59,8 +63,11 @@ def synthetic(name: str) -> SetTask:
     split = Synthetic(input_kind, size, N, D)
     groups = {"material": (3, 5)} if kind == "states" else {}
     names = {"material": ("rubber", "metal")} if groups else {}
-    variable = name != "multisets"
-    options = {"groups": groups, "categories": names, "auto_encodes": input_kind == "set"}
+    if name == "numbering":
+        groups = {"class": (0, 4), "number": (4, D)}
+        names = {"class": tuple("abcd"), "number": tuple(map(str, range(N)))}
+    variable = name not in ("multisets", "numbering")
+    options = {"groups": groups, "categories": names, "auto_encodes": input_kind == "set" and size == D}
     return SetTask(name, input_kind, size, N, D, variable, kind, split, split, split, **options)
 
 
@@ -71,6 +78,8 @@ def test_the_method_decides_the_decoder(name, scale):
     assert {method: decoder.method for method, decoder in decoders.items()} == {
         "dspn": "DSPN",
         "idspn": "iDSPN",
+        "slots": "Slot Attention",
+        "transformer": "Transformer",
         "mlp": "MLP",
         "lstm": "LSTM",
     }
@@ -115,6 +124,25 @@ def test_the_papers_hyperparameters():
     assert (idspn.input.depth, idspn.input.tail, idspn.loss.repr_weight) == (18, "idspn", 0.0)
     assert (idspn.train.lr, idspn.train.schedule, idspn.train.decay_at) == (1e-3, "step", (0.9,))
     assert preset("mnist", "mlp", "paper").decoder.mask_bias == 1.0
+
+
+def test_the_published_sizes_of_attention():
+    slots = preset("clevr-state", "slots", "paper")
+    assert (slots.decoder.solver.steps, slots.decoder.width, slots.decoder.hidden) == (3, 64, (128,))
+    assert (slots.loss.steps, slots.train.lr, slots.train.warmup_steps > 0) == ("last", 4e-4, True)
+    detr = preset("clevr-state", "transformer", "paper")
+    assert (detr.decoder.solver.steps, detr.decoder.width, detr.decoder.heads) == (6, 256, 8)
+    assert (detr.decoder.hidden, detr.decoder.queries, detr.loss.steps) == ((2048,), "learned", "all")
+
+
+def test_numbering_starts_from_its_input():
+    for scale, points in (("paper", 64), ("small", 16)):
+        dspn, idspn, transformer = (preset("numbering", m, scale) for m in ("dspn", "idspn", "transformer"))
+        assert (dspn.decoder.initial, idspn.decoder.initial, transformer.decoder.queries) == ("input", "input", "input+random")
+        assert {e.data.points for e in (dspn, idspn, transformer)} == {points}
+        assert transformer.loss.cross_entropy
+    paper = preset("numbering", "idspn", "paper")
+    assert (paper.latent, paper.train.batch_size, paper.train.epochs, paper.train.lr) == (64, 128, 50, 1e-3)
 
 
 def test_idspn_on_mnist_decays_its_weights():

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from setpredict.losses import OuterLoss, chamfer_loss, hungarian_loss, outer_loss
     from setpredict.matching import PairCost
     from setpredict.model import SetPredictor
+    from setpredict.runs.fit import fit
     from setpredict.runs.loaded import load
     from setpredict.sets import Prediction, Sets
 
@@ -67,6 +68,7 @@ _NAMES = {
     "losses": ["OuterLoss", "chamfer_loss", "hungarian_loss", "outer_loss"],
     "matching": ["PairCost"],
     "model": ["SetPredictor"],
+    "runs.fit": ["fit"],
     "runs.loaded": ["load"],
     "sets": ["Prediction", "Sets"],
 }
@@ -105,6 +107,7 @@ __all__ = [
     "descend",
     "diagnose",
     "hungarian_loss",
+    "fit",
     "load",
     "outer_loss",
     "suggest_step_size",

@@ -1,39 +1,49 @@
-"""The only factory: from configurations to the data set, the parts of a model, the loss, metrics and the optimizer."""
+"""The only factory: from configurations to the data set, the model's own, the loss, metrics and the optimizer."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torchmetrics import Metric
 
-from setpredict.config import AugmentConfig, DataConfig, EncoderConfig, Experiment, LossConfig, ModelConfig, TrainConfig
+from setpredict.config import (
+    AugmentConfig,
+    DataConfig,
+    Experiment,
+    GradientDescent,
+    InputConfig,
+    LossConfig,
+    ModelConfig,
+    TrainConfig,
+)
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
 from setpredict.data.augment import AugmentedSplit
 from setpredict.data.locate import open_path
-from setpredict.decoders import DSPN, Decoder, DenseDecoder, LSTMDecoder, MLPDecoder, initial_set
-from setpredict.encoders import (
-    MLP,
-    ConvEncoder,
-    DeepSetEncoder,
-    DenseHead,
-    ElementLayout,
-    ImageEncoder,
-    RelationEncoder,
-    ResNetEncoder,
-)
+from setpredict.encoders import ResNetEncoder
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
-from setpredict.metrics import BoxAveragePrecision, SetDistance, SetSizeAccuracy, StateAveragePrecision
+from setpredict.metrics import (
+    BoxAveragePrecision,
+    CocoAveragePrecision,
+    ExactAccuracy,
+    MatchedErrors,
+    SetDistance,
+    SetSizeAccuracy,
+    StateAveragePrecision,
+)
+from setpredict.metrics.matched import Layout
 
 BOX_SCALE = 5.0
 """Boxes are fractions of the image; unscaled, they weigh little beside masks from 0 to 1."""
+WARMUP = 0.3
+"""Fraction of the training of images with known places in which the dense head is trained alone."""
+FROM_DENSE = GradientDescent(steps=5, step_size=2.5)
+"""The inner loop from the proposals of a dense head, which are nearly right."""
 MOST_SCALE = 1e4
 """The largest factor of features: float32 must hold their squares."""
 
@@ -57,6 +67,8 @@ def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
         case "multisets":
             shape = {"n": data.points, "dim": data.dim, "duplicates": data.duplicates, "variable": data.variable}
             return load("multisets", seed=data.seed, **shape, **counts)
+        case "numbering":
+            return load("numbering", n=data.points, classes=data.classes, seed=data.seed, **counts)
         case "polygons":
             return load("polygons", seed=data.seed, **counts)
         case "scenes":
@@ -66,6 +78,8 @@ def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
             task = load("mnist", folder=data.folder, seed=data.seed)
         case "clevr":
             task = load("clevr", folder=data.folder, seed=data.seed, allow_outside=data.allow_outside, **images)
+        case "memory":
+            raise UserError("this run was trained on data in memory, which is not stored with it: pass it as `task`")
         case _ if data.folder is None:
             raise UserError(f"--data.folder is needed for the data set {data.name!r}")
         case "folder":
@@ -85,12 +99,37 @@ def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
     return replace(task, train=AugmentedSplit(task.train, options, task.kind, seed))
 
 
+def resolved(experiment: Experiment, task: SetTask) -> Experiment:
+    """The experiment with every option that was left to the data (None or "auto") decided.
+
+    Where the places of the elements in images are known, a dense head warms up the image encoder and proposes the
+    initial set, from which DSPN descends in few small steps; padding is then not matched, because the proposals that
+    are not objects need not become zeros. Elsewhere the paper's settings are used.
+    """
+    input, decoder, loss, dense = experiment.input, experiment.decoder, experiment.loss, task.has_centers
+    if input.warmup is None:
+        input = replace(input, warmup=WARMUP if dense and decoder.kind != "dense" else 0)
+    if decoder.initial == "auto":
+        decoder = replace(decoder, initial="dense" if dense and decoder.kind == "dspn" else "learned")
+        if decoder.initial == "dense" and decoder.solver == GradientDescent():
+            decoder = replace(decoder, solver=FROM_DENSE, step_scale="learned")
+    from_dense = decoder.kind == "dspn" and decoder.initial == "dense"
+    if loss.dense is None:
+        loss = replace(loss, dense=1.0 if from_dense or decoder.kind == "dense" else 0.0)
+    if loss.masks is None:
+        loss = replace(loss, masks="filter" if from_dense else "feature")
+    return replace(experiment, input=input, decoder=decoder, loss=loss)
+
+
 def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
     """The model of an experiment for a data set, which decides sizes and dimensions."""
+    experiment = resolved(experiment, task)
     kind = task.input_kind
     if kind == "image":
         kind = experiment.input.kind if experiment.input.kind in ("conv", "resnet") else "conv"
     input = replace(experiment.input, kind=kind, size=task.input_size, dense=_wants_dense_head(experiment, task))
+    _check_weights(input)
+    input.pretrained, input.weights = input.pretrained or input.weights is not None, None
     if task.input_kind == "set":
         largest = task.max_input_size or task.max_size
         capacity = input.max_size or largest
@@ -128,13 +167,22 @@ def feature_scale(experiment: Experiment, task: SetTask) -> tuple[float, ...]:
     return () if factor == 1 else tuple(factor if i in numbers else 1.0 for i in range(task.features))
 
 
+def _check_weights(input: InputConfig) -> None:
+    if input.weights is not None and input.kind != "resnet":
+        raise UserError("--input.weights are of a ResNet: add --input.kind resnet")
+    if input.freeze != "none" and input.weights is None and not input.pretrained:
+        raise UserError("--input.freeze keeps weights from a file: add --input.weights")
+    if not 0 <= input.weights_rate <= 1:
+        raise UserError(f"--input.weights-rate must be from 0 to 1, got {input.weights_rate:g}")
+
+
 def _wants_dense_head(experiment: Experiment, task: SetTask) -> bool:
     """Whether anything needs a dense head; raises where the data cannot train one."""
     wants = {
         "--method dense": experiment.decoder.kind == "dense",
         "--decoder.initial dense": experiment.decoder.kind == "dspn" and experiment.decoder.initial == "dense",
-        "--input.warmup": experiment.input.warmup > 0,
-        "--loss.dense": experiment.loss.dense > 0,
+        "--input.warmup": bool(experiment.input.warmup),
+        "--loss.dense": bool(experiment.loss.dense),
     }
     asked = [option for option, wanted in wants.items() if wanted]
     if asked and not task.has_centers:
@@ -143,123 +191,6 @@ def _wants_dense_head(experiment: Experiment, task: SetTask) -> bool:
             "images with boxes, points or CLEVR's objects"
         )
     return bool(asked) or (experiment.input.dense and task.has_centers)
-
-
-def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
-    """The input encoder and the decoder of a model, with new weights from torch's global seed."""
-    for name in ("latent", "max_size", "features"):
-        if getattr(config, name) < 1:
-            raise UserError(f"{name} must be at least 1, got {getattr(config, name)}")
-    decoder = _decoder(config)
-    if not isinstance(decoder, Decoder):
-        missing = [n for n in ("steps", "needs", "set_encoder", "target_loss") if not hasattr(decoder, n)]
-        raise UserError(f"the decoder {type(decoder).__name__} is not a Decoder: it has no {' and no '.join(missing)}")
-    offered = ("vector", "proposals") if config.input.dense else ("vector",)
-    needs = (decoder.needs,) if isinstance(decoder.needs, str) else decoder.needs
-    missing = [part for part in needs if part not in offered]
-    if missing:
-        name, has = type(decoder).__name__, " and ".join(offered)
-        raise UserError(f"the decoder {name} needs {missing[0]}, but the input encoder offers {has}")
-    return _input_encoder(config, decoder), decoder
-
-
-def _decoder(c: ModelConfig) -> nn.Module:
-    d = c.decoder
-    if ":" in d.kind:
-        return own_class(d.kind, "decoder")(c.latent, c.max_size, c.features, c.variable)
-    shape: dict[str, Any] = {"max_size": c.max_size, "features": c.features}
-    match d.kind:
-        case "mlp":
-            return MLPDecoder(c.latent, **shape, hidden=d.hidden, variable=c.variable, mask_bias=d.mask_bias)
-        case "dense":
-            return DenseDecoder()
-        case "lstm" if not d.hidden:
-            raise UserError("decoder.hidden must have the width of the lstm, got ()")
-        case "lstm":
-            return LSTMDecoder(c.latent, **shape, hidden=d.hidden[0], variable=c.variable, mask_bias=d.mask_bias)
-        case "dspn" if c.encoder.mask == "filter":
-            raise UserError("encoder.mask 'filter' has no gradient for DSPN's soft masks; use 'feature' or 'weight'")
-        case "dspn":
-            mask = d.mask if c.variable else "none"
-            encoder = _set_encoder(c, c.features, c.max_size, c.variable)
-            options = {"scale": d.initial_scale, "hidden": d.hidden, "mask_bias": d.mask_bias}
-            return DSPN(
-                encoder,
-                **shape,
-                initial=initial_set(d.initial, **shape, mask=mask, latent=c.latent, **options),
-                solver=d.solver,
-                gradient=d.gradient,
-                loss=d.loss,
-                mask=mask,
-                learned_steps=d.step_scale == "learned",
-                project=unit_box(c.feature_scale) if d.project == "unit" else None,
-                recompute=d.recompute,
-            )
-    raise UserError(f"decoder.kind must be dspn, mlp, lstm, dense or module:Class, got {d.kind!r}")
-
-
-def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
-    match c.input.kind:
-        case "vector":
-            return MLP(c.input.size, c.input.hidden, c.latent)
-        case "conv" | "resnet":
-            return _image_encoder(c)
-    if c.input.shared and c.input.size != c.features:
-        raise UserError(
-            f"input.shared encodes the input with the output's set encoder, but input elements have {c.input.size} "
-            f"features and output elements {c.features}; set input.shared to false"
-        )
-    if c.input.shared and decoder.set_encoder is not None:
-        if c.input.variable and not c.variable:
-            raise UserError(
-                "input.shared encodes the input with the output's set encoder, which takes sets of one fixed size, but "
-                "input.variable is true; set input.shared to false"
-            )
-        return decoder.set_encoder
-    variable = c.variable if c.input.variable is None else c.input.variable
-    return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
-
-
-def _image_encoder(c: ModelConfig) -> ImageEncoder:
-    i = c.input
-    if i.kind == "conv":
-        backbone = ConvEncoder(c.latent, i.size, i.widths, i.stride)
-    else:
-        backbone = ResNetEncoder(c.latent, i.size, i.depth, i.width, i.tail, i.stem, i.stride)
-    if not i.dense:
-        return ImageEncoder(backbone)
-    place = {"boxes": "box", "points": "point"}.get(c.elements, "none")
-    groups = tuple((first, end) for first, end in c.groups.values())
-    head = DenseHead(backbone.map_channels, ElementLayout(c.features, place, groups))  # pyright: ignore[reportArgumentType]
-    return ImageEncoder(backbone, head, c.max_size)
-
-
-def _set_encoder(c: ModelConfig, features: int, max_size: int, variable: bool) -> nn.Module:
-    e = c.encoder
-    if ":" in e.kind:
-        return own_class(e.kind, "encoder")(features, c.latent, max_size)
-    kinds = {"mlp": DeepSetEncoder, "relation": RelationEncoder}
-    if e.kind not in kinds:
-        raise UserError(f"encoder.kind must be mlp, relation or module:Class, got {e.kind!r}")
-    options = {f: getattr(e, f) for f in EncoderConfig.__dataclass_fields__ if f not in ("kind", "mask")}
-    return kinds[e.kind](features, c.latent, max_size, mask=e.mask if variable else "none", **options)
-
-
-def own_class(name: str, what: str) -> type[nn.Module]:
-    """The user's class "package.module:Class" of an encoder or decoder."""
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as e:
-        raise UserError(f"{what} {name!r} cannot be imported: {e}") from e
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise UserError(f"{what} {name!r} must be an nn.Module class, got {found!r}")
-    return found
-
-
-def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
-    """Clamp every feature to [0, 1], in the decoder's units."""
-    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale or 1.0))
 
 
 def make_loss(loss: LossConfig, task: SetTask, feature_scale: tuple[float, ...] = ()) -> OuterLoss:
@@ -273,16 +204,17 @@ def make_loss(loss: LossConfig, task: SetTask, feature_scale: tuple[float, ...] 
             "use loss.masks 'feature'"
         )
     for name in ("repr_weight", "mask_weight", "dense"):
-        weight = getattr(loss, name)
+        weight = getattr(loss, name) or 0.0
         if not 0 <= weight < float("inf"):
             raise UserError(f"loss.{name} must be 0 or more, got {weight:g}")
     if loss.cross_entropy and not task.groups:
         raise UserError(f"loss.cross_entropy is for categories, and the elements of {task.name} have none")
     cost = PairCost(loss.cost, groups=task.groups if loss.cross_entropy else None)
-    set_loss: SetLoss = partial(chamfer_loss, cost=cost, masks=loss.masks)
+    masks = loss.masks or "feature"
+    set_loss: SetLoss = partial(chamfer_loss, cost=cost, masks=masks)
     if loss.set == "hungarian":
-        set_loss = partial(hungarian_loss, cost=cost, masks=loss.masks, mask_weight=loss.mask_weight)
-    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight, loss.dense, feature_scale)
+        set_loss = partial(hungarian_loss, cost=cost, masks=masks, mask_weight=loss.mask_weight)
+    return OuterLoss(set_loss, loss.set, loss.steps, loss.repr_weight, loss.dense or 0.0, feature_scale)
 
 
 def make_metrics(task: SetTask, loss: OuterLoss) -> dict[str, Metric]:
@@ -294,12 +226,40 @@ def make_metrics(task: SetTask, loss: OuterLoss) -> dict[str, Metric]:
         first = min((start for start, _ in task.groups.values()), default=task.features)
         scale = 1.0 if task.scale is None else tuple(task.scale[:first])
         metrics["AP"] = StateAveragePrecision(coordinates=first, scale=scale, groups=task.groups)
+    elif task.groups and not task.numbers:
+        metrics["exact"] = ExactAccuracy(task.groups)
     if task.variable:
         metrics["size"] = SetSizeAccuracy()
     return metrics
 
 
-def make_optimizer(model: nn.Module, train: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW over all parameters; training sets the learning rate anew at every step."""
+def make_element_metrics(task: SetTask) -> dict[str, Metric]:
+    """The errors of matched elements in the data's own units, and COCO's AP for boxes.
+
+    Boxes that are fractions of the image are measured in percent of its sides.
+    """
+    boxes, numbers = task.kind == "boxes", tuple(task.numbers)
+    scale = (100.0,) * task.features if boxes and task.scale is None else task.scale
+    first = min((start for start, _ in task.groups.values()), default=task.features)
+    position = tuple(i for i in numbers if i < first)
+    if boxes or not 2 <= len(position) <= 3:
+        position = ()
+    distances = {"distance": position} if position else {}
+    layout = Layout(numbers, task.feature_names, dict(task.groups), scale, distances, boxes)
+    metrics: dict[str, Metric] = {"elements": MatchedErrors(layout)}
+    return metrics | ({"coco": CocoAveragePrecision(task.groups)} if boxes else {})
+
+
+def make_optimizer(model: nn.Module, train: TrainConfig, weights_rate: float = 1.0) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters; training sets the learning rate anew at every step.
+
+    Weights from ImageNet are a group of their own, whose learning rate is multiplied by `weights_rate`.
+    """
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kinds[train.optimizer](model.parameters(), lr=train.lr, weight_decay=train.weight_decay)
+    encoders = [m for m in model.modules() if isinstance(m, ResNetEncoder) and m.pretrained]
+    given = [p for encoder in encoders for part in encoder.body for p in part.parameters()]
+    known = {id(p) for p in given}
+    groups: list[dict[str, Any]] = [{"params": [p for p in model.parameters() if id(p) not in known], "factor": 1.0}]
+    if given:
+        groups.append({"params": given, "factor": weights_rate})
+    return kinds[train.optimizer](groups, lr=train.lr, weight_decay=train.weight_decay)

@@ -13,16 +13,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from setpredict.build import make_parts
 from setpredict.config import InputConfig, ModelConfig, from_json, to_json
 from setpredict.config.bounds import check_sizes
 from setpredict.config.migrate import renamed_weight
+from setpredict.core.batch_parts import FEWEST_ROWS, THREAD_ROWS, compute_in_parts
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
 from setpredict.core.weights import check_header, load_weights, save_weights
-from setpredict.decoders import Decoder, DenseDecoder, RandomSet
+from setpredict.decoders import Decoder, DenseDecoder, Layered, RandomSet
 from setpredict.encoders import Code, ImageEncoder, as_code
+from setpredict.parts import make_parts
 from setpredict.sets import Prediction, Sets
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -89,6 +90,7 @@ class SetPredictor(nn.Module):
             assert head is not None
             # Several processes wait for the gradient of every parameter, also of those that have no part in this.
             idle = code.vector.sum() + sum(p.sum() for p in self.decoder.parameters())
+            idle = idle if code.tokens is None else idle + code.tokens.sum()
             prediction.dense_loss = head.loss(code.dense, target, *places) + 0 * idle
         return prediction
 
@@ -96,6 +98,11 @@ class SetPredictor(nn.Module):
     def steps(self) -> int:
         """T, the decoder's number of steps; 0 for a one-shot decoder."""
         return cast(Decoder, self.decoder).steps
+
+    @property
+    def max_steps(self) -> int | None:
+        """The largest number of steps that the decoder takes; None where there is no such limit."""
+        return self.decoder.max_steps if isinstance(self.decoder, Layered) else None
 
     @property
     def shares_encoder(self) -> bool:
@@ -126,9 +133,45 @@ class SetPredictor(nn.Module):
 
         Takes what the model was made for: images (B, 3, S, S) in [0, 1], vectors (B, L), or sets (`Sets`, or a ragged
         list of them). Other arrays and lists become tensors; all is moved to the model's device.
+
+        On a CPU, a prediction is the same to the bit whatever the other inputs are and however many threads there are,
+        unless encoders or decoders are somebody's own.
         """
         with evaluating(self):
-            return self(self.prepare(input), steps=steps).final
+            return self.decode_each(self.encode_each(self.prepare(input)), steps).final
+
+    @torch.no_grad()
+    def encode_each(self, input: Tensor | Sets) -> Code:
+        """`encode`, in which on a CPU no input's code depends on the other inputs or on the number of threads."""
+        if not self._computes_in_parts(input):
+            return self.encode(input)
+        assert self.config is not None
+        rows, thread_rows = 1, THREAD_ROWS
+        if isinstance(input, Sets):
+            rows = self.config.input.max_size or self.config.max_size
+        elif input.ndim == 4:  # convolutions are computed differently for a single image only
+            rows, thread_rows = FEWEST_ROWS // 2, 2 * FEWEST_ROWS
+        found = compute_in_parts(input, self.encode, rows=rows, thread_rows=thread_rows)
+        return Code.cat([code[:n] for n, code in found])
+
+    @torch.no_grad()
+    def decode_each(self, code: Code, steps: int | None = None) -> Prediction:
+        """`decode`, in which on a CPU no sample's sets depend on the other samples or on the number of threads."""
+        if not self._computes_in_parts(code.vector):
+            return self.decode(code, steps=steps)
+        assert self.config is not None
+        rows = self.config.max_size if self.steps else 1
+        try:
+            found = compute_in_parts(code, lambda part: self.decode(part, steps=steps), rows=rows)
+        except NotFinite:
+            return self.decode(code, steps=steps)  # its message counts the samples of the complete batch
+        return Prediction.cat([prediction.samples(slice(n)) for n, prediction in found])
+
+    def _computes_in_parts(self, samples: Tensor | Sets) -> bool:
+        """Whether this model's predictions can be computed in parts: on a CPU, with built-in encoders and decoders."""
+        values, c = samples.elements if isinstance(samples, Sets) else samples, self.config
+        built_in = c is not None and ":" not in c.encoder.kind + c.decoder.kind
+        return built_in and len(values) > 0 and values.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
     def prepare(self, input: Any) -> Tensor | Sets:
         """Any input as the tensor or Sets that this model takes, on its device; an error says what it takes."""
@@ -214,9 +257,11 @@ def migrate_weights(model: nn.Module, tensors: dict[str, Tensor]) -> dict[str, T
 
 def _check_random_set(config: ModelConfig, weights: Path) -> None:
     """A random initial set is drawn when the model is built, from a shape that the weights must vouch for."""
-    drawn = 4 * config.max_size * config.features
-    if config.decoder.initial == "random" and weights.is_file() and drawn > max(weights.stat().st_size, 2**20):
-        shape = f"{config.max_size} × {config.features}"
+    d = config.decoder
+    drawn = d.initial in ("random", "input") if d.kind == "dspn" else d.kind in ("slots", "transformer")
+    width = config.features if d.kind == "dspn" else d.width
+    if drawn and weights.is_file() and 4 * config.max_size * width > max(weights.stat().st_size, 2**20):
+        shape = f"{config.max_size} × {width}"
         raise UserError(f"{weights} does not fit the model: it is smaller than a random initial set of {shape} numbers")
 
 

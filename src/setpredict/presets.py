@@ -18,11 +18,21 @@ from setpredict.config import (
 )
 from setpredict.core.errors import UserError
 
-Method = Literal["dspn", "idspn", "mlp", "lstm", "dense"]
+Method = Literal["dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense"]
 Scale = Literal["paper", "small"]
 
-PRESETS = ("polygons", "multisets", "mnist", "clevr-box", "clevr-state", "scenes-box", "scenes-state", "folder")
-METHODS: tuple[Method, ...] = ("dspn", "idspn", "mlp", "lstm", "dense")
+PRESETS = (
+    "polygons",
+    "multisets",
+    "numbering",
+    "mnist",
+    "clevr-box",
+    "clevr-state",
+    "scenes-box",
+    "scenes-state",
+    "folder",
+)
+METHODS: tuple[Method, ...] = ("dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense")
 SCALES: tuple[Scale, ...] = ("paper", "small")
 
 IDSPN = DecoderConfig(
@@ -42,10 +52,14 @@ def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experi
     data = DataConfig(name=kind)  # pyright: ignore[reportArgumentType]
     if target:
         data.target = target  # pyright: ignore[reportAttributeAccessIssue]
-    make = {"mnist": _mnist, "clevr": _clevr, "scenes": _clevr, "folder": _folder}.get(kind, _toy)
+    make = {"mnist": _mnist, "clevr": _clevr, "scenes": _clevr, "folder": _folder, "numbering": _numbering}.get(
+        kind, _toy
+    )
     experiment = make(data, scale)
     if method == "idspn":
         _as_idspn(experiment, scale)
+    elif method in ("slots", "transformer"):
+        _with_attention(experiment, method, scale)
     elif method != "dspn":
         experiment.decoder = replace(experiment.decoder, kind=method)
     if method == "dense":
@@ -59,6 +73,24 @@ def _toy(data: DataConfig, scale: Scale) -> Experiment:
     train = TrainConfig(lr=3e-3, schedule="cosine", ema=0.99, val_every=1000, threads=1)
     train.max_minutes = 5.0 if scale == "small" else None
     return Experiment(data, loss=loss, train=train)
+
+
+def _numbering(data: DataConfig, scale: Scale) -> Experiment:
+    """Section 4.1 of the iDSPN paper: the descent starts from the input multiset, whose elements get numbers."""
+    data.points = 64 if scale == "paper" else 16
+    train = TrainConfig(lr=1e-3, batch_size=128, epochs=50)
+    if scale == "small":
+        train = TrainConfig(
+            lr=1e-3, batch_size=32, schedule="cosine", warmup_steps=100, clip_grad=1.0, ema=0.99, max_minutes=5.0
+        )
+        train.val_every, train.threads = 1000, 1
+    return Experiment(
+        data,
+        encoder=EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalize=False),
+        decoder=DecoderConfig(solver=GradientDescent(steps=20, step_size=1.0), loss="squared", initial="input"),
+        loss=LossConfig("hungarian", cost="squared", masks="filter"),
+        train=train,
+    )
 
 
 def _mnist(data: DataConfig, scale: Scale) -> Experiment:
@@ -109,23 +141,48 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
 
 
 def _folder(data: DataConfig, scale: Scale) -> Experiment:
-    """The user's own data: moderate settings."""
+    """The user's own data: moderate settings; the data decides what images begin with."""
     wide = scale == "paper"
-    train = TrainConfig(
-        lr=1e-3, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99, max_minutes=None if wide else 50.0
-    )
+    train = TrainConfig(lr=1e-3, batch_size=16, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99)
+    if not wide:  # the minutes alone end it
+        train = replace(train, epochs=10**6, max_minutes=15.0)
     return Experiment(
         data,
         latent=512 if wide else 128,
-        input=InputConfig("resnet") if wide else InputConfig("conv"),
+        input=InputConfig("resnet" if wide else "conv", warmup=None),
+        decoder=DecoderConfig(initial="auto"),
+        loss=LossConfig(masks=None, dense=None),
         train=train,
     )
+
+
+def _with_attention(experiment: Experiment, method: Method, scale: Scale) -> None:
+    """Slot Attention in its paper's sizes; a transformer in DETR's at the paper's scale, else in smaller ones."""
+    data = experiment.data.name
+    if method == "slots":
+        experiment.decoder = DecoderConfig("slots", GradientDescent(steps=3), width=64, hidden=(128,))
+        experiment.loss = replace(experiment.loss, steps="last")
+        rate = 4e-4
+    else:
+        large = scale == "paper" and data in ("clevr", "scenes")
+        sizes = {"width": 256, "heads": 8, "hidden": (2048,)} if large else {"width": 64, "heads": 4, "hidden": (256,)}
+        experiment.decoder = DecoderConfig("transformer", GradientDescent(steps=6 if large else 3), **sizes)
+        rate = 1e-4 if large else 1e-3
+    if data == "numbering":
+        experiment.decoder.queries = "input+random"
+        experiment.loss = replace(experiment.loss, cross_entropy=True)
+    experiment.train = replace(experiment.train, lr=rate if scale == "paper" else min(experiment.train.lr, 1e-3))
+    warm = max(experiment.train.warmup_steps, 100)
+    experiment.train = replace(experiment.train, warmup_steps=warm, clip_grad=experiment.train.clip_grad or 1.0)
 
 
 def _as_idspn(experiment: Experiment, scale: Scale) -> None:
     """The follow-up paper's decoder, encoder and settings in place of the paper's."""
     data = experiment.data.name
     experiment.decoder = replace(IDSPN, hidden=experiment.decoder.hidden)
+    if data == "numbering":
+        experiment.decoder.initial = "input"
+        experiment.decoder.solver = replace(IDSPN.solver, clip_norm=40.0)
     experiment.loss = replace(experiment.loss, steps="last", repr_weight=0.0)
     if scale == "paper":
         experiment.latent = 512 if data in ("clevr", "scenes") else experiment.latent

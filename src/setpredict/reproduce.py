@@ -67,7 +67,7 @@ def reproduce(
             if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
             if run.read_record() is None:
-                measured = evaluate_run(run.path, row.steps, console=console)
+                measured = evaluate_run(run.path, row.steps, console=console, trivial=False)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 entry = record(row, seed, run, measured, command, before if row.after else None)
                 run.write_record(entry | ({"tuning": tried} if tried else {}))

@@ -149,8 +149,10 @@ class Sets:
     def __len__(self) -> int:
         return self.elements.shape[0]
 
-    def __getitem__(self, index: SupportsIndex | slice | Tensor) -> Sets:
-        """Some of the sets, still a batch: `sets[3]` is a batch of one."""
+    def __getitem__(self, index: SupportsIndex | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor) -> Sets:
+        """Some of the sets, still a batch: `sets[3]` is a batch of one, `sets[[0, 2]]` one of two."""
+        if isinstance(index, Sequence | np.ndarray) and getattr(index, "ndim", 1):
+            index = torch.as_tensor(np.asarray(index, dtype=None if len(index) else np.int64))
         if not isinstance(index, slice) and getattr(index, "ndim", 0) == 0:  # numpy's and torch's single numbers too
             index = operator.index(index)
             if not -len(self) <= index < len(self):
@@ -210,6 +212,22 @@ class Prediction:
         """The same trajectory with every feature multiplied by its factor."""
         return replace(self, elements=self.elements * factors.to(self.elements.dtype))
 
+    def samples(self, part: slice) -> Prediction:
+        """The trajectories of some of the samples."""
+        values = {name: getattr(self, name)[_at(name, part)] for name in self._tensors()}
+        return replace(self, **values)
+
+    @classmethod
+    def cat(cls, parts: Sequence[Prediction]) -> Prediction:
+        """The trajectories of several batches as one batch."""
+        if len(parts) == 1:
+            return parts[0]
+        values = {
+            name: torch.cat([getattr(part, name) for part in parts], dim=len(_at(name, ...)) - 1)
+            for name in parts[0]._tensors()
+        }
+        return replace(parts[0], **values)
+
     def detach(self) -> Prediction:
         return self._map(lambda x: x.detach())
 
@@ -218,12 +236,20 @@ class Prediction:
         return self._map(lambda x: x.to(*args, **kwargs) if x.is_floating_point() else _move(x, args, kwargs))
 
     def _map(self, change) -> Prediction:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Prediction(**{k: change(v) if isinstance(v, Tensor) else v for k, v in values.items()})
+        return replace(self, **{name: change(getattr(self, name)) for name in self._tensors()})
+
+    def _tensors(self) -> list[str]:
+        """The names of the fields that are there."""
+        return [f.name for f in fields(self) if isinstance(getattr(self, f.name), Tensor)]
 
     def __repr__(self) -> str:
         T1, B, N, D = self.elements.shape
         return f"Prediction({B} sets of {N} elements with {D} features after {T1 - 1} steps)"
+
+
+def _at(name: str, samples) -> tuple:
+    """The index of samples in a tensor of a Prediction: they follow the steps where there are any."""
+    return (slice(None), samples) if name in ("elements", "mask", "repr_loss", "grad_norm") else (samples,)
 
 
 def _move(x: Tensor, args, kwargs) -> Tensor:

@@ -125,7 +125,14 @@ FAVORED = {  # what the ablations favor, within the paper's ideas
     "decoder.solver.step_size": 12.5,
     "decoder.gradient": "last:5",
 }
-DENSE = {"decoder.initial": "dense", "decoder.solver.steps": 5, "decoder.step_scale": "learned", "loss.dense": 1.0}
+DENSE = {  # proposals that are not objects need not become zeros, as padding in the paper's set loss does
+    "decoder.initial": "dense",
+    "decoder.solver.steps": 5,
+    "decoder.solver.step_size": 2.5,
+    "decoder.step_scale": "learned",
+    "loss.dense": 1.0,
+    "loss.masks": "filter",
+}
 
 
 def _images(target: str) -> tuple[Row, ...]:

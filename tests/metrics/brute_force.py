@@ -4,13 +4,21 @@ import math
 
 
 def overlap(a, b, plus_one=False):
-    one = 1.0 if plus_one else 0.0
-    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]) + one)
-    height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]) + one)
-    inner = width * height
-    areas = [max(0.0, c[2] - c[0] + one) * max(0.0, c[3] - c[1] + one) for c in (a, b)]
+    if plus_one:
+        return overlap_of_the_release(a, b)
+    inner = max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    areas = [max(0.0, c[2] - c[0]) * max(0.0, c[3] - c[1]) for c in (a, b)]
     union = areas[0] + areas[1] - inner
     return inner / union if union > 0 else 0.0
+
+
+def overlap_of_the_release(a, b):
+    """The formula of the evaluator in the paper's release: 0 unless boxes touch, then 1 is added to every side."""
+    if a[0] > b[2] or b[0] > a[2] or a[1] > b[3] or b[1] > a[3]:
+        return 0.0
+    inner = (min(a[2], b[2]) - max(a[0], b[0]) + 1) * (min(a[3], b[3]) - max(a[1], b[1]) + 1)
+    areas = [(c[2] - c[0] + 1) * (c[3] - c[1] + 1) for c in (a, b)]
+    return inner / (areas[0] + areas[1] - inner)
 
 
 def nearest_box(plus_one=False):

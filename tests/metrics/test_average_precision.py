@@ -153,7 +153,9 @@ def test_scores_beyond_the_unit_interval_are_ranked_too():
     assert box_average_precision(boxes, 3 * scores + 1, targets, mask, (0.5,)).tolist() == expected
     assert box_average_precision(boxes, scores - 1, targets, mask, (0.5,)).tolist() == expected
     order = torch.tensor([[1.2, 1.3], [1.4, 1.1]])
-    assert box_average_precision(boxes, order, targets, mask, (0.5,)).item() == pytest.approx((2 / 4 + 2 / 4) / 3)  # true at ranks 3 and 4
+    assert box_average_precision(boxes, order, targets, mask, (0.5,)).item() == pytest.approx(
+        (2 / 4 + 2 / 4) / 3
+    )  # true at ranks 3 and 4
 
 
 @pytest.mark.parametrize("kind", ["boxes", "states"])

@@ -7,15 +7,27 @@ import torch
 from examples import CLEVR, two_images
 
 from setpredict import NotFinite
-from setpredict.metrics import box_average_precision, pooled_average_precision, state_average_precision
+from setpredict.metrics import box_average_precision, box_iou, pooled_average_precision, state_average_precision
 
 
-def test_plus_one_overestimates():
-    a, b = torch.tensor([[[0.0, 0.0, 0.2, 0.2]]]), torch.tensor([[[0.5, 0.5, 0.7, 0.7]]])
+@pytest.mark.parametrize(
+    ("other", "iou"),
+    [
+        ((0.1, 0.1, 0.3, 0.3), 1.1**2 / (2 * 1.2**2 - 1.1**2)),
+        ((0.2, 0.2, 0.4, 0.4), 1 / (2 * 1.2**2 - 1)),  # they touch at a corner
+        ((0.2, 0.1, 0.4, 0.3), 1.1 / (2 * 1.2**2 - 1.1)),  # … and at a side
+        ((0.3, 0.3, 0.5, 0.5), 0.0),
+        ((0.0, 0.3, 0.2, 0.5), 0.0),  # apart in one direction only
+    ],
+)
+def test_plus_one_overestimates_boxes_that_touch(other, iou):
+    a, b = torch.tensor([[[0.0, 0.0, 0.2, 0.2]]], dtype=torch.float64), torch.tensor([[other]], dtype=torch.float64)
+    assert box_iou(a, b, plus_one=True).item() == pytest.approx(iou, abs=1e-12)
+    assert box_iou(b, a, plus_one=True).item() == pytest.approx(iou, abs=1e-12)
+    assert box_iou(a, b).item() <= iou
     mask, scores = torch.ones(1, 1, dtype=torch.bool), torch.ones(1, 1)
-    assert box_average_precision(a, scores, b, mask, (0.2,)).item() == 0
-    assert box_average_precision(a, scores, b, mask, (0.2,), plus_one=True).item() == 1  # 0.7² / (2 · 1.2² − 0.7²)
-    assert box_average_precision(a, scores, b, mask, (0.25,), plus_one=True).item() == 0
+    found = box_average_precision(a, scores, b, mask, (iou / 2 or 0.01, iou + 0.01), plus_one=True)
+    assert found.tolist() == [float(iou > 0), 0.0]
 
 
 def test_edges():

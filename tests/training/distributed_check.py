@@ -40,6 +40,11 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
             solver=GradientDescent(steps=3, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10.0),
             gradient=Implicit(), loss="squared", mask="free", initial="random",
         ),
+        "slots": DecoderConfig("slots", GradientDescent(steps=2), width=8, hidden=(8,)),
+        "transformer": DecoderConfig(
+            "transformer", GradientDescent(steps=2), width=8, heads=2, hidden=(8,), queries="random"
+        ),
+        "slots on images": DecoderConfig("slots", GradientDescent(steps=2), width=8, hidden=(8,)),
         "mlp": DecoderConfig("mlp", hidden=(8, 8)),
         "image": DecoderConfig("mlp", hidden=(8, 8)),
         "warm-up": DecoderConfig(solver=GradientDescent(steps=2), initial="dense", step_scale="learned"),

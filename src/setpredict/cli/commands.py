@@ -7,75 +7,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from setpredict.cli.process import is_first_process
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
-
-
-def evaluate(
-    run: Positional[Path],
-    steps: tuple[int, ...] = (),
-    split: Literal["test", "val", "train"] = "test",
-    batch_size: int = 128,
-    allow_own_code: bool = False,
-) -> None:
-    """Measure a model on a complete split: the set distance of its training, average precision for boxes and objects.
-
-    Args:
-        run: The run's folder, or the name of a shipped model such as points-idspn.
-        steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
-        split: Models are selected on val and reported on test.
-        batch_size: Samples decoded at once.
-        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
-    """
-    from rich.console import Console
-
-    from setpredict.report.tables.text import evaluation_rows, terminal
-    from setpredict.runs.evaluate import evaluate_run
-
-    if any(s < 0 for s in steps):
-        raise UserError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
-    console = Console()
-    given = {"batch_size": batch_size, "console": console, "allow_own_code": allow_own_code}
-    rows = evaluate_run(run, steps or (None,), split, **given)
-    if is_first_process():
-        console.print(terminal(*evaluation_rows(rows), f"{run}, {split} split", console.width))
-
-
-def predict(
-    run: Positional[Path],
-    inputs: Positional[tuple[str, ...]],
-    steps: int | None = None,
-    threshold: float = 0.5,
-    json: bool = False,
-    allow_own_code: bool = False,
-) -> None:
-    """Predict sets with a trained model.
-
-    Args:
-        run: The run's folder, or the name of a shipped model such as points-idspn.
-        inputs: Image files; or numbers as .npy files, .json files, or JSON on the command line.
-        steps: Inner steps (None: as trained).
-        threshold: Elements whose mask is above this are shown.
-        json: One JSON object per line instead of text.
-        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
-    """
-    from json import dumps
-
-    from setpredict.runs.loaded import load
-    from setpredict.runs.predict import predict_files
-
-    if not inputs:
-        raise UserError("predict needs at least one input")
-    if not threshold < 1:
-        raise UserError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
-    for answer in predict_files(load(run, allow_own_code=allow_own_code), inputs, steps, threshold):
-        if json:
-            print(dumps(answer.to_dict()), flush=True)
-            continue
-        print(f"{answer.input}: {len(answer.text)} elements")
-        for line, score in zip(answer.text, answer.scores):
-            print(f"  {score:5.2f}  {line}")
 
 
 def reproduce(

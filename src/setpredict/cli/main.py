@@ -10,6 +10,9 @@ import tyro
 
 from setpredict import __version__
 from setpredict.cli import commands
+from setpredict.cli.compare import compare
+from setpredict.cli.evaluate import evaluate
+from setpredict.cli.predict import predict
 from setpredict.cli.process import is_first_process
 from setpredict.cli.train import train
 from setpredict.core.errors import UserError
@@ -21,10 +24,15 @@ def _train_help() -> None:
     """Train a model: setpredict train PRESET [--method M] [--scale S] [options]; train --help lists them all."""
 
 
+def _compare_help() -> None:
+    """Compare methods on one page: setpredict compare PRESET [--methods M1 M2 …] [--minutes M] [options of train]."""
+
+
 COMMANDS = {
     "train": _train_help,
-    "evaluate": commands.evaluate,
-    "predict": commands.predict,
+    "compare": _compare_help,
+    "evaluate": evaluate,
+    "predict": predict,
     "reproduce": commands.reproduce,
     "results": commands.results,
     "scenes": commands.scenes,
@@ -73,8 +81,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(words: list[str]) -> None:
-    if words[:1] == ["train"]:
-        train(words[1:])
+    own = {"train": train, "compare": compare}
+    if words and words[0] in own:
+        own[words[0]](words[1:])
         return
     tyro.extras.subcommand_cli_from_dict(
         COMMANDS,

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import arg
 
-from setpredict.cli.commands import evaluate
+from setpredict.cli.evaluate import print_evaluation
 from setpredict.cli.process import is_first_process
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
@@ -21,9 +21,10 @@ from setpredict.presets import METHODS, PRESETS, SCALES, preset
 
 @dataclass
 class TrainOptions:
-    """Train a model: setpredict train PRESET [--method dspn|idspn|mlp|lstm|dense] [--scale small|paper] [options].
+    """Train a model: setpredict train PRESET [--method M] [--scale small|paper] [options].
 
-    The preset, the method and the scale choose the defaults that are shown here; every one can be overridden.
+    Methods are dspn, idspn, slots, transformer, mlp, lstm and dense. The preset, the method and the scale choose the
+    defaults that are shown here; every one can be overridden.
     """
 
     experiment: Annotated[Experiment, arg(name="")]
@@ -45,7 +46,7 @@ def train(arguments: Sequence[str]) -> None:
     """Read the preset, `--method` and `--scale` first, then all other options, and train."""
     rest, chosen = list(arguments), {}
     for option, choices in (("--method", METHODS), ("--scale", SCALES)):
-        chosen[option] = _take(rest, option, choices)
+        chosen[option] = take_option(rest, option, choices)
         for word in get_close_matches(option, rest, cutoff=0.85):
             raise UserError(f"{word} is not an option; did you mean {option}?")
     resumed = _peek(rest, "--resume")
@@ -65,7 +66,7 @@ def train(arguments: Sequence[str]) -> None:
         raise UserError(f"which preset? setpredict train PRESET, one of {', '.join(PRESETS)}")
     else:
         experiment = preset(name or "multisets", chosen["--method"] or "dspn", chosen["--scale"] or "small")
-    rest = ["--encoder.kind" if word == "--encoder" else _plain(word) for word in rest]
+    rest = ["--encoder.kind" if word == "--encoder" else option_name(word) for word in rest]
     options = tyro.cli(
         TrainOptions, default=TrainOptions(experiment), args=rest, prog=f"setpredict train {name or 'PRESET'}"
     )
@@ -73,39 +74,37 @@ def train(arguments: Sequence[str]) -> None:
 
 
 def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
-    import json
+    from functools import partial
 
     from rich.console import Console
-    from rich.markup import escape
 
-    from setpredict.config import to_dict
     from setpredict.report.figures.pictures import save_validation_picture
     from setpredict.report.page import report_after_training
+    from setpredict.report.settings import print_settings
     from setpredict.runs.folder import RunFolder
     from setpredict.runs.train import train_run
 
     experiment, console = options.experiment, Console()
     path = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
-    if is_first_process():
-        console.print(json.dumps(to_dict(experiment), indent=1), highlight=False, style="dim")
-        console.print(f"Run: [bold]{escape(str(path))}[/]")
     start = {"resume": options.resume is not None, "init_from": options.init_from}
     start["allow_own_code"] = options.allow_own_code
-    train_run(experiment, path, **start, draw=save_validation_picture, console=console)
+    announce = partial(print_settings, path, console)
+    train_run(experiment, path, **start, draw=save_validation_picture, announce=announce, console=console)
     if RunFolder(path).is_finished:
-        evaluate(path, allow_own_code=True)  # it was just trained with that code
+        verdict = print_evaluation(path, console, allow_own_code=True)  # it was just trained with that code
         if is_first_process():
             report_after_training(path, console)
+            console.print(verdict, style="bold", highlight=False)
 
 
-def _plain(word: str) -> str:
+def option_name(word: str) -> str:
     """Options as config.json names them: --train.lr is --lr, --decoder.solver.steps is --decoder.steps."""
     if word.startswith("--train."):
         return "--" + word.removeprefix("--train.")
     return word.replace("--decoder.solver.", "--decoder.", 1)
 
 
-def _take(words: list[str], option: str, choices: Sequence[str]):
+def take_option(words: list[str], option: str, choices: Sequence[str]):
     """Remove an option and its value from the words, and return the value."""
     value = _peek(words, option)
     if value is None:

@@ -44,6 +44,7 @@ def _sizes(c: ModelConfig) -> Iterator[tuple[str, int, int, int]]:
     """Name, value, least and most of every size."""
     images = c.input.kind in ("conv", "resnet")
     relation = c.encoder.kind == "relation" and c.decoder.kind == "dspn"
+    layered = c.decoder.kind == "transformer"
     yield "max_size", c.max_size, 1, LARGEST_RELATION if relation else LARGEST_SET
     yield "features", c.features, 1, LARGEST
     yield "latent", c.latent, 1, LARGEST
@@ -51,7 +52,9 @@ def _sizes(c: ModelConfig) -> Iterator[tuple[str, int, int, int]]:
     yield "input.max_size", c.input.max_size, 0, LARGEST_RELATION if c.encoder.kind == "relation" else LARGEST_SET
     yield "input.width", c.input.width, 1, LARGEST
     yield "encoder.pieces", c.encoder.pieces, 0, LARGEST
-    yield "decoder.solver.steps", c.decoder.solver.steps, 0, MOST_STEPS
+    yield "decoder.solver.steps", c.decoder.solver.steps, 0, MOST_LAYERS if layered else MOST_STEPS
+    yield "decoder.width", c.decoder.width, 1, LARGEST
+    yield "decoder.heads", c.decoder.heads, 1, LARGEST
     lists = {
         "input.hidden": c.input.hidden,
         "input.widths": c.input.widths,

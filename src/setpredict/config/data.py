@@ -27,8 +27,8 @@ class AugmentConfig:
 class DataConfig:
     """The data set."""
 
-    name: Literal["multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco"] = "multisets"
-    """Which data set."""
+    name: Literal["multisets", "polygons", "numbering", "mnist", "clevr", "scenes", "folder", "coco", "memory"] = "multisets"
+    """Which data set; memory is that of `setpredict.fit`."""
     folder: str | None = None
     """mnist, clevr: its folder (None: below $SETPREDICT_DATA). folder, coco: its folder, required; folder accepts
     whatever `setpredict data check` does. scenes: render into this folder once and read from there, instead of new
@@ -40,9 +40,11 @@ class DataConfig:
     size: int = 128
     """clevr, scenes, folder, coco: side of the square image."""
     points: int = 8
-    """multisets: the largest number of elements in a set."""
+    """multisets, numbering: the (largest) number of elements in a set."""
     dim: int = 2
     """multisets: features per element."""
+    classes: int = 4
+    """numbering: how many classes there are."""
     duplicates: bool = False
     """multisets: draw some elements more than once."""
     variable: bool = False

@@ -13,7 +13,8 @@ class GradientDescent:
     """The inner loop: T steps of gradient descent on the set."""
 
     steps: int = 10
-    """T, the number of inner steps. It can differ at every call: `model.predict(x, steps=30)`."""
+    """T, the number of inner steps; of slots the iterations, of a transformer the layers. It can differ at every call:
+    `model.predict(x, steps=30)`; a transformer can only use fewer."""
     step_size: float = 25.0
     """η. The inner loss is averaged over the latent and summed over the batch, so that no prediction depends on the
     other samples of its batch; 25 is the paper's 800 at its batch of 32."""

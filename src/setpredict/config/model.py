@@ -40,13 +40,23 @@ class InputConfig:
     """resnet: ImageNet's stem, or one of stride 2 without max pooling for images under 128 pixels."""
     tail: Literal["dspn", "idspn"] = "dspn"
     """resnet: how the feature map becomes a vector."""
+    weights: str | None = None
+    """resnet: begin with ImageNet's weights of this file: .safetensors or .pth, of torchvision's or timm's ResNet18 or
+    ResNet34. Images are then normalized as these weights expect, and the statistics of batch norms stay."""
+    pretrained: bool = False
+    """resnet: whether the weights came from such a file. Set by weights."""
+    weights_rate: float = 0.1
+    """resnet: factor of the learning rate for weights from a file."""
+    freeze: Literal["none", "stem", "stages"] = "none"
+    """resnet: do not train the stem, or the stem and all stages; for weights from a file."""
     stride: Literal[4, 8, 16] = 8
-    """Images: pixels per cell of the feature map that a dense head sees."""
+    """Images: pixels per cell of the feature map that a dense head, slots or a transformer see."""
     dense: bool = False
     """Images: whether there is a dense head. Set by whatever needs one: warmup, loss.dense, decoder.initial dense,
     --method dense."""
-    warmup: int = 0
-    """Images: train the encoder with its dense head alone for this many steps, before the decoder joins."""
+    warmup: float | None = 0
+    """Images: train the encoder with its dense head alone before the decoder joins: for this many steps, or, below 1,
+    for this fraction of the training (None: chosen for the data)."""
     max_size: int = 0
     """Sets: capacity for input elements (0: as many as the data or the output has)."""
     shared: bool = True
@@ -80,8 +90,8 @@ class DecoderConfig:
     """The decoder: how a code becomes a set."""
 
     kind: str = "dspn"
-    """dspn, mlp, lstm, dense (the dense head alone), or your own as package.module:Class, called with (latent,
-    max_size, features, variable)."""
+    """dspn, slots (Slot Attention), transformer (as in DETR), mlp, lstm, dense (the dense head alone), or your own as
+    package.module:Class, called with (latent, max_size, features, variable), and with channels=C if it needs tokens."""
     solver: Annotated[GradientDescent, arg(name="")] = field(default_factory=GradientDescent)
     gradient: Annotated[Gradient, _GRADIENT] = field(default_factory=Unrolled)
     """How to differentiate through the inner loop: `unrolled` through all T steps (the paper), `last:K` through the
@@ -90,11 +100,18 @@ class DecoderConfig:
     """The representation loss: Huber (the paper) or squared (iDSPN)."""
     mask: Literal["clamp", "sigmoid", "free"] = "clamp"
     """How masks are kept: clamped to [0, 1] (the paper), a sigmoid, or free (iDSPN)."""
-    initial: Literal["learned", "fixed", "random", "predicted", "dense"] = "learned"
-    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), predicted by an MLP, or the
-    best cells of a dense head (images)."""
+    initial: Literal["auto", "learned", "fixed", "random", "predicted", "dense", "input"] = "learned"
+    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), predicted by an MLP, the best
+    cells of a dense head (images), or the input set, whose features come first and the others at random."""
     initial_scale: float = 0.1
     """Standard deviation of a random initial set."""
+    queries: Literal["learned", "random", "input", "input+random"] = "learned"
+    """transformer: what it starts from: parameters (DETR), drawn per sample, or the elements of the input set, as they
+    are or with random numbers added."""
+    width: int = 64
+    """slots, transformer: numbers per slot or query."""
+    heads: int = 4
+    """transformer: attention heads."""
     step_scale: Literal["equal", "learned"] = "equal"
     """One step size for all features, or a learned factor of it per feature, which can leave some of them in place."""
     project: Literal["none", "unit"] = "none"
@@ -103,7 +120,8 @@ class DecoderConfig:
     """Recompute in the backward pass what it would otherwise keep of every step: about 4/3 of the time, for memory that
     hardly grows with T."""
     hidden: tuple[int, ...] = (256, 256)
-    """Hidden layers of the mlp decoder and of a predicted initial set; the lstm uses the first."""
+    """Hidden layers of the mlp decoder, of a predicted initial set, and of the network in every step of slots and
+    transformer; the lstm uses the first."""
     mask_bias: float = 0.0
     """mlp, lstm and a predicted initial set: added to the masks (1 on MNIST; without it, outputs get stuck at 0)."""
 
@@ -114,8 +132,9 @@ class DecoderConfig:
         >>> DecoderConfig(gradient=Implicit()).method, DecoderConfig("my_module:MyDecoder").method
         ('iDSPN', 'MyDecoder')
         """
-        if self.kind == "dense":
-            return "Dense head"
+        named = {"dense": "Dense head", "slots": "Slot Attention", "transformer": "Transformer"}
+        if self.kind in named:
+            return named[self.kind]
         if self.kind != "dspn":
             return self.kind.rpartition(":")[2] if ":" in self.kind else self.kind.upper()
         if isinstance(self.gradient, Implicit):

@@ -23,16 +23,17 @@ class LossConfig:
     """The cost of a pair of elements."""
     cross_entropy: bool = False
     """Score one-hot groups by cross-entropy instead (the data set names its groups)."""
-    masks: Literal["feature", "filter"] = "feature"
-    """Masks as one more feature of every element (the paper), or as a filter: padding is not matched."""
+    masks: Literal["feature", "filter"] | None = "feature"
+    """Masks as one more feature of every element (the paper), or as a filter: padding is not matched (None: chosen for
+    the data)."""
     mask_weight: float = 1.0
     """Hungarian with masks filter: weight of the mask's own loss."""
     steps: Literal["all", "last"] = "all"
     """Average over all sets Y0 … YT that carry gradients, or take YT."""
     repr_weight: float = 0.1
     """λ, the weight of the representation loss of the true set."""
-    dense: float = 0.0
-    """Images: weight of the dense head's own loss beside the set loss."""
+    dense: float | None = 0.0
+    """Images: weight of the dense head's own loss beside the set loss (None: chosen for the data)."""
 
 
 @dataclass
@@ -70,7 +71,8 @@ class TrainConfig:
     patience: int | None = None
     """Stop after this many validations in a row without a better score."""
     val_every: int | None = None
-    """Optimizer steps between validations (None: one epoch)."""
+    """Optimizer steps between validations (None: one epoch, or more where validation would take over a tenth of the
+    time)."""
     save_every: int = 1000
     """Optimizer steps between checkpoints; one is also written at each validation and at the end."""
     log_every: int = 50

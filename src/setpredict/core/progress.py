@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,17 +18,38 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+SECONDS = 15.0
+"""Between lines where stderr is not a terminal."""
+
 
 @contextmanager
 def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr, if that is a terminal. Yields a function that advances the bar by a number of items."""
+    """Show a bar on stderr; a line every 15 seconds if that is not a terminal.
+
+    Yields a function that advances the bar by a number of items.
+    """
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what, total, done)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True
-    ) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(what, total=total, completed=done)
         yield lambda more: bar.advance(task, more)
+
+
+def _lines(what: str, total: int, done: int) -> Callable[[int], None]:
+    """Advance without a bar: print a line now and then."""
+    said = time.monotonic()
+
+    def advance(more: int) -> None:
+        nonlocal done, said
+        done += more
+        if time.monotonic() - said >= SECONDS:
+            said = time.monotonic()
+            print(f"{what}: {done} of {total} ({100 * done / max(total, 1):.0f} %)", file=sys.stderr, flush=True)
+
+    return advance
 
 
 def track(items: Sequence[Any], what: str, every: int = 256) -> Iterator[Any]:

@@ -49,17 +49,18 @@ def parallel_for(count: int, work: Callable[[int, int, int], object], min_items:
         future.result()
 
 
-def parallel_map(count: int, work: Callable[[int, int], object]) -> None:
+def parallel_map(count: int, work: Callable[[int, int], object], *, one_thread: bool = False) -> None:
     """Call work(item, worker) for every item of range(count), in threads where torch has one thread and no gradients.
 
-    A worker has one item at a time. With one item, or where torch has one thread, the calling thread does all of them.
+    A worker has one item at a time. Where torch has one thread, the calling thread does all of them; a single item too,
+    with all of torch's threads unless `one_thread` is set.
 
     >>> seen = []
     >>> parallel_map(3, lambda item, worker: seen.append(item)); sorted(seen)
     [0, 1, 2]
     """
     total = workers(count) if _PER_THREAD else 1
-    if total <= 1:
+    if total <= 1 and not (one_thread and count and _PER_THREAD and torch.get_num_threads() > 1):
         for item in range(count):
             work(item, 0)
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Batch", "SetTask", "load"]
 
-NAMES = ("multisets", "polygons", "mnist", "clevr", "scenes", "folder", "coco")
+NAMES = ("multisets", "polygons", "numbering", "mnist", "clevr", "scenes", "folder", "coco")
 
 
 def load(name: str, **options: Any) -> SetTask:
@@ -26,7 +26,7 @@ def load(name: str, **options: Any) -> SetTask:
     'polygons'
     >>> load("poligons")
     Traceback (most recent call last):
-    setpredict.core.errors.UserError: unknown data set 'poligons'; expected one of multisets, polygons, mnist, ...
+    setpredict.core.errors.UserError: unknown data set 'poligons'; expected one of multisets, polygons, numbering, ...
     """
     if name not in NAMES:
         raise UserError(f"unknown data set {name!r}; expected one of {', '.join(NAMES)}")

@@ -21,12 +21,14 @@ def open_path(
     target: Literal["state", "box"] = "state",
     boxes: Literal["paper", "exact"] = "paper",
     allow_outside: bool = False,
+    without_train: bool = False,
 ) -> SetTask:
     """The task at a path: a folder with train.jsonl, a CLEVR folder (original or generated), a folder with MNIST's
     files, a COCO annotation file, or a folder with such files in annotations/.
 
     `size` is the side length of images in pixels, `seed` selects the validation samples, `target` and `boxes` are
-    options of `clevr`, and `allow_outside` accepts images outside the data set's folder.
+    options of `clevr`, `allow_outside` accepts images outside the data set's folder, and `without_train` a folder that
+    has val.jsonl or test.jsonl, but no train.jsonl.
     """
     path = Path(path).expanduser()
     images: dict[str, Any] = {"size": size, "seed": seed, "allow_outside": allow_outside}
@@ -36,9 +38,10 @@ def open_path(
         if path.suffix == ".json":
             return load("coco", folder=path, **images)
         raise UserError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
-    if (path / "train.jsonl").exists():
-        return load("folder", folder=path, **images)
-    if (path / "scenes" / "CLEVR_train_scenes.json").exists():
+    files = ("train", "val", "test") if without_train else ("train",)
+    if any((path / f"{name}.jsonl").exists() for name in files):
+        return load("folder", folder=path, without_train=without_train, **images)
+    if any((path / "scenes").glob("CLEVR_*_scenes.json")):
         return load("clevr", folder=path, target=target, boxes=boxes, **images)
     if any(path.glob("train-images*ubyte*")):
         return load("mnist", folder=path, seed=seed)
@@ -46,5 +49,41 @@ def open_path(
         return load("coco", folder=path, **images)
     raise UserError(
         f"{path} contains no data set: expected train.jsonl, scenes/CLEVR_train_scenes.json, "
-        "train-images-idx3-ubyte, or *train*.json with COCO annotations in it or in annotations/"
+        "train-images-idx3-ubyte, or *train*.json with COCO annotations in it or in annotations/" + _suggestion(path)
     )
+
+
+def annotation_file(path: Path) -> Path | None:
+    """The COCO annotations at a path: a .json file, a folder with *train*.json, or the only annotations in a folder.
+
+    None if other data is there.
+    """
+    if path.is_file():
+        return path if path.suffix == ".json" else None
+    other = ("train.jsonl", "val.jsonl", "test.jsonl", "scenes")
+    if not path.is_dir() or any((path / name).exists() for name in other):
+        return None
+    files = coco_files(path)
+    if any("train" in file.stem for file in files):
+        return path
+    return files[0] if len(files) == 1 else None
+
+
+def coco_files(folder: Path) -> list[Path]:
+    """The JSON files in a folder, and in its folder annotations, that look like COCO annotations."""
+    files = [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json"))]
+    return [file for file in files if _looks_like_coco(file)]
+
+
+def _looks_like_coco(file: Path) -> bool:
+    """Whether the file has the three lists of an annotation file; it is parsed when it is opened."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return all(f'"{name}"' in text for name in ("images", "annotations", "categories"))
+
+
+def _suggestion(folder: Path) -> str:
+    files = coco_files(folder)
+    return f". It has the annotations {', '.join(map(str, files[:3]))}: name the file instead" if files else ""

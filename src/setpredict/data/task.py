@@ -156,6 +156,15 @@ class SetTask:
             return Sets(elements, input.mask)
         return self._to_range(input)
 
+    def denormalize_input(self, input: Tensor | Sets) -> Tensor | Sets:
+        """Convert the inputs of batches to the user's units: the inverse of `normalize_input`."""
+        if self.input_scale is None or self.input_offset is None:
+            return input
+        values = input.elements if isinstance(input, Sets) else input
+        scale, offset = (torch.tensor(v, dtype=values.dtype) for v in (self.input_scale, self.input_offset))
+        values = values * scale.to(values.device) + offset.to(values.device)
+        return Sets(values * (input.mask > 0)[..., None], input.mask) if isinstance(input, Sets) else values
+
     def _to_range(self, values: Tensor) -> Tensor:
         offset = torch.tensor(self.input_offset, dtype=values.dtype, device=values.device)
         return (values - offset) / torch.tensor(self.input_scale, dtype=values.dtype, device=values.device)

@@ -1,14 +1,16 @@
-"""A code to a set: DSPN, and the list-valued baselines."""
+"""A code to a set: DSPN, slot attention, transformers, and the list-valued baselines."""
 
 from setpredict.decoders.dense import DenseDecoder
 from setpredict.decoders.dspn import DSPN
-from setpredict.decoders.initial import PredictedSet, RandomSet, SharedSet, initial_set
+from setpredict.decoders.initial import InputSet, PredictedSet, RandomSet, SharedSet, initial_set
 from setpredict.decoders.inner.descent import Descent, descend
 from setpredict.decoders.inner.diagnosis import Diagnosis, diagnose, suggest_step_size
 from setpredict.decoders.inner.objective import Objective, representation_loss
 from setpredict.decoders.lstm import LSTMDecoder
 from setpredict.decoders.mlp import MLPDecoder
-from setpredict.decoders.protocol import Decoder
+from setpredict.decoders.protocol import Decoder, Layered
+from setpredict.decoders.slots import SlotDecoder
+from setpredict.decoders.transformer import TransformerDecoder
 
 __all__ = [
     "DSPN",
@@ -16,12 +18,16 @@ __all__ = [
     "DenseDecoder",
     "Descent",
     "Diagnosis",
+    "InputSet",
     "LSTMDecoder",
+    "Layered",
     "MLPDecoder",
     "Objective",
     "PredictedSet",
     "RandomSet",
     "SharedSet",
+    "SlotDecoder",
+    "TransformerDecoder",
     "descend",
     "diagnose",
     "initial_set",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
-from setpredict.decoders.initial import MASK_START, DenseSet, Initial, MaskKind, initial_set
+from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, initial_set
 from setpredict.decoders.inner.descent import descend
 from setpredict.decoders.inner.objective import Objective, ReprLoss, ReprObjective, representation_loss
 from setpredict.encoders import Code, as_code
@@ -94,7 +94,9 @@ class DSPN(nn.Module):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Vectors, and the proposals of a dense head if the initial set is made of them."""
+        """Vectors, and the proposals of a dense head or the input's elements if the initial set is made of them."""
+        if isinstance(self.initial, InputSet):
+            return ("vector", "tokens")
         return ("vector", "proposals") if isinstance(self.initial, DenseSet) else ("vector",)
 
     @property

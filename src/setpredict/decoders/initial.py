@@ -1,4 +1,4 @@
-"""Where the inner loop starts: the initial set Y0, learned, fixed, random per sample, predicted from z, or dense."""
+"""Where the inner loop starts: the initial set Y0, learned, fixed, random, predicted from z, dense, or the input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from setpredict.core import rng
+from setpredict.core.batch_parts import pad_rows
 from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, Code
+from setpredict.encoders.tokens import padded_tokens
 
-Initial = Literal["learned", "fixed", "random", "predicted", "dense"]
+Initial = Literal["learned", "fixed", "random", "predicted", "dense", "input"]
 MaskKind = Literal["clamp", "sigmoid", "free", "none"]
 """clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
 none: sets of fixed size."""
@@ -32,11 +34,13 @@ def initial_set(
     scale: float = 0.1,
     hidden: Sequence[int] = (256, 256),
     mask_bias: float = 0.0,
+    inputs: Sequence[float] = (),
 ) -> nn.Module:
     """The initial set of that name, whose masks start where `mask` has them.
 
     A random one has standard deviation `scale`. A predicted one needs the length of z, `latent`; `hidden` are its
-    layers, and masks start around `mask_bias` if that is not 0.
+    layers, and masks start around `mask_bias` if that is not 0. The input as initial set needs a factor for each
+    feature of its elements, `inputs`; the other features start at random.
     """
     if mask not in MASK_START:
         raise UserError(f"mask must be one of {', '.join(MASK_START)}, got {mask!r}")
@@ -53,7 +57,9 @@ def initial_set(
             return PredictedSet(latent, max_size, features, start, hidden)
         case "dense":
             return DenseSet(mask)
-    raise UserError(f"initial must be learned, fixed, random, predicted or dense, got {kind!r}")
+        case "input":
+            return InputSet(max_size, features, inputs, mask, scale)
+    raise UserError(f"initial must be learned, fixed, random, predicted, dense or input, got {kind!r}")
 
 
 class SharedSet(nn.Module):
@@ -127,7 +133,7 @@ class PredictedSet(nn.Module):
         self.network = MLP(latent, hidden, size * (features + (mask is not None)))
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        values = self.network(code.vector).unflatten(1, (self.size, -1))
+        values = self.network(pad_rows(code.vector))[: len(code)].unflatten(1, (self.size, -1))
         if self.mask is None:
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)
@@ -161,3 +167,38 @@ class DenseSet(nn.Module):
             return elements
         mask = torch.logit(mask, eps=1e-4) if self.mask == "sigmoid" else mask
         return torch.cat([elements, mask[..., None]], dim=-1)
+
+
+class InputSet(nn.Module):
+    """The elements of the input set as the first features of Y0; the others start as in `RandomSet`.
+
+    For outputs that extend their inputs, such as a number for every element. Masks start at 1, and at 0 for padding.
+
+    Args:
+        size: N, at least the number of input elements.
+        features: D.
+        factors: One factor per feature of an input element, of which there are at most D.
+        mask: How masks are kept.
+        scale: Standard deviation of the features that are not in the input.
+    """
+
+    factors: Tensor
+
+    def __init__(self, size: int, features: int, factors: Sequence[float], mask: MaskKind, scale: float = 0.1):
+        super().__init__()
+        rest = features - len(factors)
+        if not factors or rest < 0:
+            raise UserError(f"initial 'input' needs input elements of 1 to {features} features, got {len(factors)}")
+        self.size, self.mask = size, mask
+        self.register_buffer("factors", torch.tensor(factors, dtype=torch.float32), persistent=False)
+        self.rest = RandomSet(size, rest, mask=None, scale=scale) if rest else None
+
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+        tokens, present = padded_tokens(code, self.size)
+        parts = [tokens.to(code.vector) * self.factors.to(code.vector)]
+        if self.rest is not None:
+            parts.append(self.rest(code, keys))
+        if self.mask != "none":
+            start = present.to(code.vector)[..., None]
+            parts.append(torch.logit(start, eps=1e-4) if self.mask == "sigmoid" else start)
+        return torch.cat(parts, dim=-1)

@@ -26,7 +26,7 @@ class Decoder(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Which parts of a `Code` it needs: "vector", "proposals"."""
+        """Which parts of a `Code` it needs: "vector", "tokens", "proposals"."""
         ...
 
     @property
@@ -49,4 +49,14 @@ class Decoder(Protocol):
 
     def target_loss(self, target: Sets, code: Code | Float[Tensor, "B L"]) -> Float[Tensor, " B"] | None:
         """L_repr(Y, z) of the true set, for the λ term of training; None if the decoder has no representation loss."""
+        ...
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """A decoder with a largest number of steps, such as one with different weights in every step."""
+
+    @property
+    def max_steps(self) -> int:
+        """The largest `steps` that it takes."""
         ...

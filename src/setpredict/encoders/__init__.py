@@ -11,6 +11,7 @@ from setpredict.encoders.mlp import MLP
 from setpredict.encoders.pooling import MaxPool, MeanPool, SumPool, make_pool
 from setpredict.encoders.relation import RelationEncoder
 from setpredict.encoders.set_encoder import SetEncoder
+from setpredict.encoders.tokens import PositionEmbedding, SetTokens, VectorTokens
 
 __all__ = [
     "MLP",
@@ -23,10 +24,13 @@ __all__ = [
     "ImageEncoder",
     "MaxPool",
     "MeanPool",
+    "PositionEmbedding",
     "RelationEncoder",
     "ResNetEncoder",
     "SetEncoder",
+    "SetTokens",
     "SumPool",
+    "VectorTokens",
     "as_code",
     "make_pool",
 ]

@@ -39,7 +39,8 @@ def box_average_precision(
         targets: The true boxes, with the same features.
         target_mask: Which of them are present.
         thresholds: IoUs from 0 to 1.
-        plus_one: Add 1 to every width and height: the paper's overestimate for boxes at unit scale.
+        plus_one: Add 1 to every width and height, and to those of the intersection where boxes touch or overlap, as
+            the evaluator of the paper's release does: an overestimate for boxes at unit scale.
         groups: One-hot attributes, such as a category, as feature ranges; a box can match only equal ones.
         index: The images' numbers (default: their order here).
 

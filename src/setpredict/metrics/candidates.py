@@ -36,8 +36,8 @@ def box_iou(
 ) -> Float[Tensor, "I N M"]:
     """Intersection over union |a ∩ b| / |a ∪ b| of boxes (x0, y0, x1, y1); 0 where the union is empty.
 
-    A box whose sides are swapped (x1 < x0) is empty. `plus_one` adds 1 to every width and height, which is right for
-    integer pixels and an overestimate for boxes at unit scale.
+    A box whose sides are swapped (x1 < x0) is empty. `plus_one` adds 1 to every width and height, also of the
+    intersection of boxes that at least touch: right for integer pixels, an overestimate for boxes at unit scale.
 
     >>> a, b = torch.tensor([[[0.0, 0.0, 2.0, 1.0]]]), torch.tensor([[[1.0, 0.0, 3.0, 1.0]]])
     >>> box_iou(a, b)
@@ -131,6 +131,8 @@ def _iou(a: Float[Tensor, "4 N I"], b: Float[Tensor, "4 M I"], plus_one: bool) -
     for low, high in ((0, 2), (1, 3)):
         near = torch.minimum(a[high][:, None], b[high][None])
         side = near.sub_(torch.maximum(a[low][:, None], b[low][None])).add_(one).clamp_(min=0)
+        if plus_one:  # boxes that do not even touch have no intersection to add 1 to
+            side.masked_fill_((a[low][:, None] > b[high][None]) | (b[low][None] > a[high][:, None]), 0)
         inner = side if inner is None else inner.mul_(side)  # (N, M, I)
     area_a, area_b = ((x[2:] - x[:2] + one).prod(dim=0) for x in (a, b))
     union = (area_a[:, None] + area_b[None]).sub_(inner)

@@ -11,7 +11,7 @@ def percent(name: str) -> bool:
     >>> percent("AP50"), percent("size_accuracy"), percent("size_error")
     (True, True, False)
     """
-    return name.startswith("AP") or name == "size_accuracy"
+    return name.startswith("AP") or name.endswith("_accuracy")
 
 
 def heading(name: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from setpredict.config import DataConfig
 from setpredict.data.locate import open_path
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.report.figures.contact_sheet import contact_sheet
+from setpredict.report.image_advice import image_advice
 from setpredict.sets import Sets
 
 BINS = 16
@@ -50,6 +52,8 @@ class Summary:
     """Per group: the number of elements of each category in the training sets."""
     sheet: Path
     """A PNG of examples."""
+    advice: Sequence[str] = ()
+    """What was found about images, and which options fit."""
 
 
 def check(
@@ -71,7 +75,7 @@ def check(
     """
     task = open_path(path, allow_outside=allow_outside)
     shown = augment(task, DataConfig().augment, seed=0) if augmented else task
-    summary = summarize(task, contact_sheet(shown, Path(out)))
+    summary = replace(summarize(task, contact_sheet(shown, Path(out))), advice=image_advice(task))
     print_summary(summary, console)
     return summary
 
@@ -129,6 +133,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         for name, count in counts.items():
             table.add_row(escape(name), str(count))
         console.print(table)
+    for line in summary.advice:
+        console.print(line, highlight=False, markup=False)
     console.print(f"Examples: {summary.sheet}", highlight=False, markup=False)
 
 

@@ -12,12 +12,16 @@ from setpredict.core.files import write_text
 from setpredict.metrics.units import heading, shown
 from setpredict.report.figures.by_step import losses_by_step
 from setpredict.report.figures.curves import training_curves
+from setpredict.report.figures.pictures import picture
 from setpredict.report.html import figure, page, paragraph, section, table
 from setpredict.report.run_sections import CURVES_CAPTION, best_score, heading_part, run_sections
 from setpredict.report.settings import differing_settings
 from setpredict.report.tables.paper import beside
-from setpredict.report.watched import BEYOND, watch_beyond
+from setpredict.report.watched import BEYOND, watch, watch_beyond
 from setpredict.runs.loaded import LoadedRun, load
+
+SAMPLES = 4
+"""The number of samples that a comparison draws."""
 
 
 def write_reports(
@@ -66,7 +70,7 @@ def report_after_training(folder: Path, console: Console) -> None:
 
 
 def comparison(runs: Sequence[LoadedRun]) -> str:
-    """Several runs side by side: scores, curves, losses by step, and the settings that differ."""
+    """Several runs side by side: scores, curves, losses by step, samples, and the settings that differ."""
     names = _distinct_names([run.own_folder.path for run in runs])
     tasks = {run.task.name for run in runs}
     warning = " They differ, so do not compare scores across them." if len(tasks) > 1 else ""
@@ -81,10 +85,23 @@ def comparison(runs: Sequence[LoadedRun]) -> str:
         drawn = losses_by_step({name: (watch_beyond(run), run.steps) for name, run in zip(names, runs)})
         caption = f"Losses by inner step, up to {BEYOND} times the trained steps: medians, middle 80 %."
         parts.append(section("Step by step", figure(drawn, caption)))
+    if all(run.experiment.data == runs[0].experiment.data for run in runs):
+        parts.append(section("Samples side by side", side_by_side(runs, names)))
     rows = differing_settings([run.experiment for run in runs])
     rows.append(["best validation score", *(best_score(run.own_folder) for run in runs)])
     parts.append(section("Settings that differ", table(["setting", *names], rows, first_left=len(runs) + 1)))
     return page("Runs compared", parts)
+
+
+def side_by_side(runs: Sequence[LoadedRun], names: Sequence[str]) -> str:
+    """The first test samples as each run predicts them, beside the target."""
+    samples = range(min(SAMPLES, len(runs[0].data.test)))
+    watched = [watch(run, samples) for run in runs]
+    predicted = {name: w.prediction.final for name, w in zip(names, watched)}
+    titles = [f"test {i}" for i in samples]
+    first = watched[0]
+    drawn = picture(runs[0].task, first.batch, first.prediction, [], samples, predicted, titles)
+    return figure(drawn, f"The first {len(samples)} test samples, as each run predicts them, and the target.")
 
 
 def score_table(runs: Sequence[LoadedRun], names: Sequence[str]) -> str:

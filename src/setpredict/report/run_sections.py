@@ -11,6 +11,7 @@ import torch
 from setpredict.core.revision import hardware, revision
 from setpredict.decoders import diagnose
 from setpredict.metrics.units import heading, shown
+from setpredict.report import quality
 from setpredict.report.figures.by_step import losses_by_step
 from setpredict.report.figures.curves import training_curves
 from setpredict.report.figures.drawing import shown_as_text, some_steps
@@ -24,6 +25,7 @@ from setpredict.report.tables.text import published
 from setpredict.report.watched import BEYOND, Watched, good_median_worst, watch, watch_beyond
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import LoadedRun
+from setpredict.training.evaluation import Evaluation
 
 REPORT_SAMPLES = 256
 """The number of test samples that are decoded for the report (the evaluation table is over all of them)."""
@@ -44,6 +46,7 @@ def heading_part(run: LoadedRun) -> str:
 def run_sections(run: LoadedRun) -> Iterator[str]:
     """Evaluation, training curves, samples, losses by step, set sizes, settings, time and hardware."""
     yield section("Evaluation", evaluation_table(run))
+    yield section("Is it any good?", *quality_parts(run))
     curves = training_curves({run.name: run.own_folder.read_log()})
     if curves:
         yield section("Training", figure(curves, CURVES_CAPTION))
@@ -63,22 +66,39 @@ def run_sections(run: LoadedRun) -> Iterator[str]:
 
 
 def evaluation_table(run: LoadedRun) -> str:
-    """The scores on the test split, with the paper's numbers if the data is the paper's."""
-    rows = run.own_folder.read_evaluation()
+    """The scores on the test split, with those of trivial predictions, and the paper's if the data is the paper's."""
+    rows = evaluations(run)
     if not rows:
         return paragraph(f"Not evaluated on the test split yet: setpredict evaluate {run.own_folder}")
-    names = list(rows[0]["metrics"])
+    names = list(rows[0].metrics)
     paper = beside(run.experiment.data)
     heads = ["", *map(heading, names), "ms/sample", "samples"]
     cells = []
     for r in rows:
-        label = run.method if r["steps"] is None else f"{run.method}, {r['steps']} steps"
-        cells.append([f"this run: {label}", *(shown(n, r["metrics"][n]) for n in names), f"{r['milliseconds']:.2f}",
-                      str(r["samples"])])  # fmt: skip
+        label = run.method if r.steps is None else f"{run.method}, {r.steps} steps"
+        cells.append([f"this run: {label}", *(shown(n, r.metrics[n]) for n in names), f"{r.milliseconds:.2f}",
+                      str(r.samples)])  # fmt: skip
+    for label, other in rows[0].baselines.items():
+        cells.append([label, *(shown(n, other.metrics[n]) if n in other.metrics else "" for n in names), "", ""])
     for label, numbers in paper.items():
         cells.append([f"paper: {label}", *(published(numbers.get(n)) for n in names), "", ""])
     note = "The paper's numbers are means over six runs at its own scale." if paper else ""
     return table(heads, cells) + (paragraph(note) if note else "")
+
+
+def quality_parts(run: LoadedRun) -> Iterator[str]:
+    """The verdict, how models are selected, and the errors of single elements and classes."""
+    rows = evaluations(run)
+    if rows and rows[0].baselines:
+        yield f"<p><strong>{escape(quality.verdict(rows[0]))}</strong></p>"
+        yield paragraph(quality.selection(rows[0]))
+    if rows and rows[0].elements is not None:
+        yield quality.html_tables(rows, run.task)
+
+
+def evaluations(run: LoadedRun) -> list[Evaluation]:
+    """The rows of the last evaluation on the test split."""
+    return [Evaluation.from_dict(row) for row in run.own_folder.read_evaluation() or []]
 
 
 def progressions(run: LoadedRun, watched: Watched, chosen: dict[str, int]) -> Iterator[str]:
@@ -108,8 +128,10 @@ def circumstances(run: LoadedRun) -> dict[str, str]:
         "parameters": f"{sum(p.numel() for p in run.model.parameters()):,}",
         "steps trained": f"{summary['step']:,}" if summary else "not finished",
         "training time": f"{summary['seconds'] / 60:.1f} minutes" if summary else "not finished",
+        "ended by": summary.get("ended_by", "") if summary else "",
         "best validation score": best_score(folder),
     }
+    facts = {name: text for name, text in facts.items() if text}
     if origin:
         facts |= {"machine": origin["hardware"], "code": origin["revision"]}
     else:
@@ -123,7 +145,9 @@ def best_score(folder: RunFolder) -> str:
     seen = folder.read_validation()
     if not seen:
         return "none"
-    return ", ".join(f"{heading(k)} {shown(k, v)}" for k, v in seen["metrics"].items()) + f" (step {seen['step']:,})"
+    scores = ", ".join(f"{heading(k)} {shown(k, v)}" for k, v in seen["metrics"].items())
+    chosen = f"; selected by {seen['selected_by']}" if seen.get("selected_by") else ""
+    return f"{scores} (step {seen['step']:,}{chosen})"
 
 
 def verdict(run: LoadedRun) -> str:

@@ -1,13 +1,63 @@
-"""The settings of runs as HTML tables."""
+"""The settings of runs: a short table before training, and HTML tables of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from setpredict.config import Experiment, to_dict
+from setpredict.data.task import SPLITS, SetTask
+from setpredict.model import SetPredictor
 from setpredict.report.html import table
+
+
+def print_settings(folder: Path, console: Console, experiment: Experiment, task: SetTask, model: SetPredictor) -> None:
+    """What matters of a training, in a few lines; all settings are in config.json."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in short_settings(experiment, task, model).items():
+        table.add_row(name, Text(text))
+    table.add_row("Run", Text(f"{folder} (all settings: config.json)"))
+    console.print(table, highlight=False)
+
+
+def short_settings(experiment: Experiment, task: SetTask, model: SetPredictor) -> dict[str, str]:
+    """Data, model, loss and training of a run as text, with the values that the data decided."""
+    config, train, loss = model.config, experiment.train, experiment.loss
+    counts = ", ".join(f"{len(task.split(split)):,} {split}" for split in SPLITS)
+    same = "; test is val" if task.test is task.val else ""
+    given = {"image": f"{task.input_size}×{task.input_size} images", "vector": f"vectors of {task.input_size}"}
+    inputs = given.get(task.input_kind, f"sets with {task.input_size} features")
+    names = ", ".join(f"{len(task.categories[g])} of {g}" for g in task.groups)
+    elements = f"{'up to' if task.variable else 'always'} {task.max_size} {task.kind} with {task.features} features"
+    kind = config.input.kind if config and task.input_kind == "image" else ""
+    steps = f", {model.steps} steps" if model.steps else ""
+    size = sum(p.numel() for p in model.parameters())
+    rate = f"{train.optimizer}, lr {train.lr:g} {train.schedule}, batch {train.batch_size}"
+    limits = [f"{train.epochs:,} epochs"] if train.epochs is not None else []
+    limits += [f"{train.max_steps:,} steps"] if train.max_steps is not None else []
+    limits += [f"{train.max_minutes:g} minutes"] if train.max_minutes is not None else []
+    limits += [f"{train.patience} validations without a better score"] if train.patience is not None else []
+    return {
+        "Data": f"{task.name}: {counts}{same}",
+        "Sets": f"{inputs} → {elements}{f' ({names} categories)' if names else ''}",
+        "Model": f"{experiment.decoder.method}{steps}{f', {kind} encoder' if kind else ''}, latent {experiment.latent}, "
+        f"{size:,} parameters",
+        "Loss": f"{loss.set} ({loss.cost}), over {loss.steps} steps" if model.steps else f"{loss.set} ({loss.cost})",
+        "Training": f"{rate}; until {' or '.join(limits)}",
+        "Selects": f"the best model on val, by {_selection(task, loss.set)}",
+    }
+
+
+def _selection(task: SetTask, loss: str) -> str:
+    return "mean AP" if task.kind in ("boxes", "states") else f"the {loss} distance"
 
 
 def settings_tables(experiment: Experiment) -> str:

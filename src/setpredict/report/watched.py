@@ -62,7 +62,8 @@ def watch(run: LoadedRun, samples: Sequence[int], split: str = "test", steps: in
 def watch_beyond(run: LoadedRun, split: str = "test") -> Watched:
     """Decode the first samples of a split with more steps than trained, for curves of losses by step."""
     samples = range(min(CURVE_SAMPLES, len(run.data.split(split))))
-    return watch(run, samples, split, min(BEYOND * run.steps, MAX_STEPS) if run.steps else None)
+    most = min(MAX_STEPS, run.model.max_steps or MAX_STEPS)
+    return watch(run, samples, split, min(BEYOND * run.steps, most) if run.steps else None)
 
 
 def good_median_worst(order: Sequence[int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Evaluation of a run or a shipped model on a complete split."""
+"""Evaluation of a run, a shipped model or any model on a complete split, beside trivial predictions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,69 @@ from pathlib import Path
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
-from rich.progress import track
 
 from setpredict.build import make_loss, make_task
-from setpredict.config import DataConfig, TrainConfig
+from setpredict.config import DataConfig, LossConfig, TrainConfig
 from setpredict.core.errors import UserError
-from setpredict.runs.loaded import load
+from setpredict.core.progress import progress
+from setpredict.data.like import adapted, open_like
+from setpredict.data.plain import some_target_sets
+from setpredict.data.task import SetTask
+from setpredict.losses.outer import OuterLoss
+from setpredict.metrics.baselines import Baseline, baselines
+from setpredict.model import SetPredictor
+from setpredict.runs.loaded import LoadedRun, load
+from setpredict.training import evaluation
 from setpredict.training.devices import make_fabric, together
-from setpredict.training.evaluation import Evaluation, evaluate
+from setpredict.training.evaluation import Evaluation
+from setpredict.training.scores import check_features
+
+BASELINE_SAMPLES = 1024
+"""Training sets that trivial predictions are made from."""
+Data = SetTask | DataConfig | str | Path
+"""A data set, its options, or its path."""
+
+
+def evaluate(
+    model: SetPredictor | LoadedRun | str | Path,
+    task: Data | None = None,
+    *,
+    split: str = "test",
+    steps: int | None = None,
+    loss: LossConfig | None = None,
+    batch_size: int = 128,
+    trivial: bool = True,
+) -> Evaluation:
+    """Measure a model on a split of a data set, in this process.
+
+    Args:
+        model: A model; a run, its folder, or the name of a shipped model.
+        task: The data set, or its path (None: the run's own). For a run, features, categories and units are converted
+            to those that it was trained with; for any other model they must be the same.
+        split: Which part of the data set. Data at a path without a test split of its own is its own test split.
+        steps: Inner steps (None: as trained).
+        loss: The set distance (None: that of the run's training; for any other model, the Hungarian one).
+        batch_size: Samples decoded at once.
+        trivial: Measure trivial predictions from the training split too.
+
+    >>> from setpredict.data import load
+    >>> seen = evaluate("points-idspn", load("multisets", train=64, test=16))
+    >>> seen.samples, seen.score < seen.baselines["best constant set"].score
+    (16, True)
+    """
+    if isinstance(model, str | Path):
+        model = load(model)
+    run = model if isinstance(model, LoadedRun) else None
+    network = model.model if isinstance(model, LoadedRun) else model
+    if task is None and run is None:
+        raise TypeError("evaluate needs a task for a model that is not a run")
+    data = open_data(run, task) if run else task
+    if not isinstance(data, SetTask):
+        raise TypeError(f"evaluate needs a SetTask for a model that is not a run, got {type(data).__name__}")
+    criterion = make_loss(loss or (run.experiment.loss if run else LossConfig()), data)
+    check_steps(network, [steps], run.name if run else "this model")
+    fabric = Fabric(accelerator=next(network.parameters()).device.type, devices=1)
+    return _rows(fabric, network, data, criterion, split, [steps], batch_size, trivial=trivial)[0]
 
 
 def evaluate_run(
@@ -26,38 +81,102 @@ def evaluate_run(
     split: str = "test",
     *,
     batch_size: int = 128,
-    data: DataConfig | None = None,
+    data: Data | None = None,
     console: Console | None = None,
     allow_own_code: bool = False,
+    trivial: bool = True,
+    strict: bool = False,
 ) -> list[Evaluation]:
-    """Measure the best model of a run, or a shipped model, on a complete split.
+    """Measure the best model of a run, or a shipped model, on a complete split, on the devices of its training.
 
     Args:
         name_or_path: The folder of a run, or the name of a shipped model, which is measured on the data of its card.
-        steps: Numbers of inner steps, one row each (None: as trained).
+        steps: Numbers of inner steps, one row each (None: as trained). A one-shot decoder has one row …
         split: Which part of the data.
         batch_size: Samples decoded at once.
-        data: Other data than the run's.
-        console: Where a progress bar goes.
+        data: Other data than the run's: a path, options, or a task.
+        console: Where messages go.
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
+        trivial: Measure trivial predictions from the training split too (in the first row).
+        strict: … or, if this is set, an error for any number of steps.
 
     Returns:
         The rows. Those of a run on its own data are also written to its folder.
     """
     run = load(name_or_path, allow_own_code=allow_own_code)
+    if strict:
+        check_steps(run.model, steps, str(name_or_path))
+    steps = steps if run.steps else (None,)
     fabric = _any_fabric(run.experiment.train)
     fabric.launch()
     console = console if console and fabric.is_global_zero else Console(quiet=True)
     run.model.to(fabric.device)
-    task = run.data if data is None else make_task(data)
-    loss, workers, rows = make_loss(run.experiment.loss, task), run.experiment.train.workers, []
+    task = open_data(run, data)
+    loss, workers = make_loss(run.experiment.loss, task), run.experiment.train.workers
     with together(fabric, "Evaluate again."):
-        for count in track(steps if run.steps else (None,), "evaluating", console=console, transient=True):
-            rows.append(evaluate(fabric, run.model, task, loss, split, count, batch_size, workers))
+        rows = _rows(fabric, run.model, task, loss, split, steps, batch_size, workers, trivial)
         if fabric.is_global_zero and run.folder is not None and data is None:
             run.folder.write_evaluation(split, [asdict(row) for row in rows])
         fabric.barrier()
+    if rows[0].too_large:
+        console.print(
+            f"{rows[0].too_large} of {rows[0].samples} sets have more than {run.task.max_size} elements, the most that "
+            "this model predicts: the others count as missed.",
+            style="yellow", highlight=False, soft_wrap=True,
+        )  # fmt: skip
     return rows
+
+
+def open_data(run: LoadedRun, data: Data | None) -> SetTask:
+    """The data to measure a run on: its own (None), or another data set in its features, categories and units."""
+    if data is None:
+        return run.data
+    if isinstance(data, SetTask):
+        return adapted(data, run.task)
+    own = run.experiment.data
+    if isinstance(data, DataConfig):
+        return make_task(data)
+    return open_like(data, run.task, target=own.target, boxes=own.boxes, seed=own.seed, allow_outside=own.allow_outside)
+
+
+def check_steps(model: SetPredictor, steps: Sequence[int | None], name: str) -> None:
+    """Raise if steps are asked of a model that has none."""
+    asked = [step for step in steps if step is not None]
+    if asked and not model.steps:
+        raise UserError(f"{name} is a one-shot decoder and has no steps: leave out --steps {' '.join(map(str, asked))}")
+
+
+def _rows(
+    fabric: Fabric,
+    model: SetPredictor,
+    task: SetTask,
+    loss: OuterLoss,
+    split: str,
+    steps: Sequence[int | None],
+    batch_size: int,
+    workers: int = 0,
+    trivial: bool = True,
+) -> list[Evaluation]:
+    if model.config is not None:
+        check_features(task, model.config.features)
+    samples = len(task.split(split))
+    if not samples:
+        raise UserError(f"the {split} split of {task.name} is empty")
+    others = trivial_predictions(task, loss) if trivial else {}
+    rows: list[Evaluation] = []
+    with progress(f"Evaluating {task.name}", samples * len(steps)) as advance:
+        for count in steps:
+            given = {"details": True, "baselines": {} if rows else others, "advance": advance}
+            rows.append(evaluation.evaluate(fabric, model, task, loss, split, count, batch_size, workers, **given))
+    return rows
+
+
+def trivial_predictions(task: SetTask, loss: OuterLoss) -> dict[str, Baseline]:
+    """The trivial predictions of a data set by name; none without training samples."""
+    if not len(task.train):
+        return {}
+    training = some_target_sets(task.train, BASELINE_SAMPLES)
+    return dict(baselines(training, loss.set_loss, task.variable))
 
 
 def _any_fabric(train: TrainConfig) -> Fabric:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from setpredict.config import Experiment, from_json, to_json
 from setpredict.core.errors import UserError
@@ -28,11 +28,12 @@ class Origin(TypedDict):
 
 
 class Summary(TypedDict):
-    """The end of a training: optimizer steps, training seconds and the best validation score."""
+    """The end of a training: optimizer steps, training seconds, the best validation score and what ended it."""
 
     step: int
     seconds: float
     best: list[float]
+    ended_by: NotRequired[str]
 
 
 class Score(TypedDict):
@@ -44,6 +45,11 @@ class Score(TypedDict):
     metrics: dict[str, float]
     milliseconds: float
     score: list[float]
+    selected_by: NotRequired[str]
+    elements: NotRequired[dict[str, Any] | None]
+    coco: NotRequired[dict[str, Any] | None]
+    baselines: NotRequired[dict[str, Any]]
+    too_large: NotRequired[int]
 
 
 class Validation(Score):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -38,14 +38,37 @@ class Answer:
     """The elements as named values, in the same units."""
     text: list[str]
     """The elements as text, one line each."""
+    places: Float[Tensor, "M P"] | None = None
+    """Where boxes (left, top, right, bottom) or points (x, y) are, in pixels of the original image; else None."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `input`, `set` and `score`."""
-        return {"input": self.input, "set": self.elements.tolist(), "score": self.scores.tolist()}
+        """Plain values for JSON: `input`, and for each element of `set` its score, its numbers and its categories by
+        name."""
+        return {"input": self.input, "set": [self.element(i) for i in range(len(self))]}
+
+    def element(self, index: int) -> dict[str, float | str]:
+        """One element: its score, its numbers and its categories by name."""
+        fields = self.fields[index]
+        return {"score": float(self.scores[index]), **fields.numbers, **fields.categories}
+
+    def above(self, threshold: float) -> Answer:
+        """The same answer with only the elements whose score exceeds the threshold."""
+        count = int((self.scores > threshold).sum())  # best elements come first
+        places = None if self.places is None else self.places[:count]
+        parts = self.elements[:count], self.scores[:count], self.fields[:count], self.text[:count]
+        return Answer(self.input, *parts, places)
 
 
 def predict_files(
-    run: LoadedRun, inputs: Sequence[str], steps: int | None = None, threshold: float = 0.5, batch_size: int = 64
+    run: LoadedRun,
+    inputs: Sequence[str],
+    steps: int | None = None,
+    threshold: float = 0.5,
+    batch_size: int = 64,
+    on_error: Callable[[UserError], object] | None = None,
 ) -> Iterator[Answer]:
     """Predict the set of every input, in order.
 
@@ -55,13 +78,16 @@ def predict_files(
         steps: Inner steps (None: as trained).
         threshold: Elements with a score above this are present.
         batch_size: Inputs decoded at once.
+        on_error: Is told why an input cannot be read, and the input is left out (None: that is raised).
     """
     if steps is not None and steps < 0:
         raise UserError(f"--steps must be 0 or more, got {steps}")
     task = run.task
     for begin in range(0, len(inputs), batch_size):
-        names = inputs[begin : begin + batch_size]
-        values = [read_input(name, task) for name in names]
+        read = _read_all(inputs[begin : begin + batch_size], task, on_error)
+        if not read:
+            continue
+        names, values = zip(*read)
         given = Sets.from_list(values, features=task.input_size) if task.input_kind == "set" else torch.stack(values)
         predicted = run.model.predict(task.normalize_input(given), steps).to("cpu")
         scores = predicted.mask.clamp(0, 1)
@@ -69,6 +95,40 @@ def predict_files(
             present = scores[i] > threshold
             order = torch.argsort(scores[i][present], descending=True)
             yield _answer(task, name, predicted.elements[i][present][order], scores[i][present][order])
+
+
+def accepts(task: SetTask) -> str:
+    """What a model takes and what it predicts, with its limits, in one line.
+
+    >>> from setpredict.runs.loaded import load
+    >>> accepts(load("points-idspn").task)
+    'takes sets of up to 10 elements of 2 numbers, predicts up to 10 points (x, y)'
+    """
+    most = task.max_input_size or task.max_size
+    given = {
+        "image": f"images (PNG, JPEG or WebP), resized to {task.input_size}×{task.input_size} pixels",
+        "vector": f"vectors of {task.input_size} numbers",
+        "set": f"sets of up to {most} elements of {task.input_size} numbers",
+    }[task.input_kind]
+    names = [task.feature_names[i] for i in task.numbers] + list(task.groups)
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    many = "up to " if task.variable else "always "
+    return f"takes {given}, predicts {many}{task.max_size} {task.kind} ({shown})"
+
+
+def _read_all(
+    names: Sequence[str], task: SetTask, on_error: Callable[[UserError], object] | None
+) -> list[tuple[str, Tensor]]:
+    """The inputs that can be read, each with its name."""
+    found = []
+    for name in names:
+        try:
+            found.append((name, read_input(name, task)))
+        except UserError as e:
+            if on_error is None:
+                raise
+            on_error(e)
+    return found
 
 
 def read_input(text: str, task: SetTask) -> Tensor:
@@ -96,14 +156,24 @@ def read_input(text: str, task: SetTask) -> Tensor:
 def _answer(task: SetTask, name: str, elements: Float[Tensor, "M D"], scores: Float[Tensor, " M"]) -> Answer:
     fields = [task.fields(element) for element in elements]
     text = [task.describe(element) for element in elements]
-    elements = task.denormalize(elements)
-    if task.kind == "boxes" and task.input_kind == "image" and task.scale is None:
-        width, height = image_size(Path(name))
-        elements = torch.cat([elements[:, :BOX] * elements.new_tensor([width, height] * 2), elements[:, BOX:]], dim=1)
-        boxes = elements[:, :BOX].tolist()
-        fields = [replace(f, numbers=f.numbers | dict(zip(task.feature_names, box))) for f, box in zip(fields, boxes)]
-        text = [_box_text(box, f.categories.values()) for f, box in zip(fields, boxes)]
-    return Answer(name, elements, scores, fields, text)
+    own = task.denormalize(elements)
+    count = {"boxes": BOX, "points": 2}.get(task.kind, 0) if task.input_kind == "image" else 0
+    if not count or task.numbers[:count] != list(range(count)):
+        return Answer(name, own, scores, fields, text)
+    size = elements.new_tensor([*image_size(Path(name))] * 2)[:count]
+    places = elements[:, :count] * size  # in pixels of this image, which need not be as large as those of the data
+    if _in_pixels(task):
+        own = torch.cat([places, own[:, count:]], dim=1)
+        named = [dict(zip(task.feature_names, place)) for place in places.tolist()]
+        fields = [replace(f, numbers=f.numbers | numbers) for f, numbers in zip(fields, named)]
+        if count == BOX:
+            text = [_box_text(place, f.categories.values()) for f, place in zip(fields, places.tolist())]
+    return Answer(name, own, scores, fields, text, places)
+
+
+def _in_pixels(task: SetTask) -> bool:
+    """Whether the data's own unit for positions in an image is the pixel, and not a fraction of the image."""
+    return task.kind == "boxes" if task.scale is None else task.scale[0] > 1
 
 
 def _box_text(box: Sequence[float], categories: Iterable[str]) -> str:

@@ -72,7 +72,7 @@ def make_card(run: LoadedRun, name: str, note: str = "") -> Card:
     data = replace(experiment.data, folder=None)  # a path on this machine means nothing elsewhere
     found: list[Any] = list(rows)
     if experiment.data.name == "scenes" and experiment.data.folder:
-        found = [asdict(row) for row in evaluate_run(folder.path, data=data)]
+        found = [asdict(row) for row in evaluate_run(folder.path, data=data, trivial=False)]
     row = next((r for r in found if r["steps"] in (None, run.steps)), None)
     if row is None:
         raise UserError(f"{folder} has no test score with the steps of its training: setpredict evaluate {folder}")

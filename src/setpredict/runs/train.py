@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from setpredict.build import make_loss, make_metrics, make_task, model_config
+from setpredict.build import make_loss, make_metrics, make_task, model_config, resolved
 from setpredict.config import Experiment, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.weights import build_without_data, bytes_of
-from setpredict.data.task import SPLITS
+from setpredict.data.task import SPLITS, SetTask
+from setpredict.encoders import ResNetEncoder
+from setpredict.encoders.images.pretrained import load_pretrained
 from setpredict.model import SetPredictor
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.init_from import load_initial_weights
@@ -27,7 +30,9 @@ from setpredict.runs.restore import restore
 from setpredict.runs.training_run import Draw, TrainingRun
 from setpredict.training.devices import make_fabric, together
 from setpredict.training.evaluation import Evaluation
-from setpredict.training.loop import TrainState
+from setpredict.training.loop import TrainState, fraction_done
+
+Announce = Callable[[Experiment, SetTask, SetPredictor], object]
 
 
 def train_run(
@@ -38,7 +43,9 @@ def train_run(
     init_from: str | Path | None = None,
     draw: Draw | None = None,
     console: Console | None = None,
+    announce: Announce | None = None,
     allow_own_code: bool = False,
+    task: SetTask | None = None,
 ) -> Evaluation | None:
     """Train in a folder, from the start or from its last checkpoint.
 
@@ -49,8 +56,10 @@ def train_run(
         init_from: A run, or the name of a shipped model, whose weights are the initial ones.
         draw: `draw(task, batch, prediction, path)` draws the picture of a validation.
         console: Where messages and the progress bar go.
+        announce: `announce(experiment, task, model)` is called before the first step, with all values resolved.
         allow_own_code: Import encoders and decoders of somebody's own (module:Class) that the resumed run, or the one
             that weights come from, asks for. Those of a new run are imported anyway.
+        task: The data, instead of those that the experiment names.
 
     Returns:
         The last validation, None if there was none.
@@ -73,10 +82,11 @@ def train_run(
     fabric.launch()
     if fabric.global_rank > 0:
         console = Console(quiet=True)
-    task = make_task(experiment.data)
+    task = task or make_task(experiment.data)
     for split in SPLITS:
         if not len(task.split(split)):
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
+    experiment = resolved(experiment, task)
     config = model_config(experiment, task)
     loss = make_loss(experiment.loss, task, config.feature_scale)
     make_metrics(task, loss)  # what does not fit is reported before step 1
@@ -84,6 +94,8 @@ def train_run(
         _check_memory(config)
     torch.manual_seed(experiment.train.seed)
     model = SetPredictor.from_config(config)
+    if experiment.input.weights is not None and not resume:
+        load_pretrained(cast(ResNetEncoder, model.get_submodule("input_encoder.backbone")), experiment.input.weights)
     if init_from is not None:
         load_initial_weights(model, init_from, allow_own_code)
     state = TrainState.fresh(fabric, model, experiment.train)
@@ -98,6 +110,8 @@ def train_run(
             if said:
                 console.print(said, style="yellow", markup=False, highlight=False)
             training.saved_at = state.step
+            if run.is_finished:
+                _check_unfinished(fabric, run, state, experiment, before, task, console)
             if experiment.loss != before.loss:  # scores by another loss cannot be compared
                 state.best, state.stale, state.validated_at = (float("inf"),), 0, -1
             run.summary_path.unlink(missing_ok=True)
@@ -108,6 +122,8 @@ def train_run(
             run.write_experiment(experiment)
             record_training(run, kinds)
         fabric.barrier()
+        if announce is not None and fabric.is_global_zero:
+            announce(experiment, task, model)
         return training.go()
 
 
@@ -128,6 +144,29 @@ def _check_folder(folder: RunFolder, resume: bool) -> None:
         raise UserError(f"{folder} is already a run. Continue it with --resume {folder}, or choose another --name.")
     if not resume and (folder.is_finished or folder.has_model):
         raise UserError(f"{folder} is already a run, without its checkpoint. Choose another --name.")
+
+
+def _check_unfinished(
+    fabric: Fabric,
+    run: RunFolder,
+    state: TrainState,
+    experiment: Experiment,
+    before: Experiment,
+    task: SetTask,
+    console: Console,
+) -> None:
+    """Say that a run to resume was finished; raise if its new options leave nothing to train."""
+    batches = len(task.loader("train", experiment.train.batch_size, world_size=fabric.world_size))
+    at = f"{run} was finished at step {state.step}, after {state.seconds / 60:.1f} minutes"
+    if fraction_done(fabric, state, experiment.train, batches) < 1:
+        console.print(f"{at}: its training continues.", markup=False, highlight=False)
+    elif experiment == before:
+        console.print(f"{at}: there is nothing left to train.", markup=False, highlight=False)
+    else:
+        raise UserError(
+            f"{at}: nothing was changed. To train it further, raise its limits (--epochs, --max-steps, --max-minutes), or "
+            f"start a new run from its weights, with --init-from {run}"
+        )
 
 
 def _check_memory(config: ModelConfig) -> None:

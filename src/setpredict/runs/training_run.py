@@ -18,6 +18,7 @@ from setpredict.core.modes import evaluating
 from setpredict.data.task import Batch, SetTask
 from setpredict.decoders import diagnose
 from setpredict.losses.outer import OuterLoss
+from setpredict.metrics.units import heading, shown
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.restore import restore
 from setpredict.sets import Prediction
@@ -25,10 +26,13 @@ from setpredict.training.checkpoint import check_state, save_checkpoint
 from setpredict.training.devices import any_rank, raise_anywhere
 from setpredict.training.evaluation import Evaluation, evaluate
 from setpredict.training.interrupt import StopRequest
+from setpredict.training.limits import ended_by
 from setpredict.training.log import ProgressLine, RunLog
 from setpredict.training.loop import Step, TrainState, fit, share_buffers
 
 MOST_ROLLBACKS = 3
+VALIDATION_SHARE = 0.1
+"""How much of the time validation may take where --val-every is not given."""
 Draw = Callable[[SetTask, Batch, Prediction, Path], object]
 
 
@@ -61,6 +65,10 @@ class TrainingRun:
     """Step and training seconds of the last row of the log, for the samples per second."""
     shown_at: float = 0.0
     """When the progress bar was last updated."""
+    validated_seconds: float = 0.0
+    """Training seconds before the last validation."""
+    validation_seconds: float = 0.0
+    """How long the last validation took."""
     saved_at: int | None = None
     """The step of the last checkpoint."""
 
@@ -86,7 +94,11 @@ class TrainingRun:
             self.log.close()
             if not self.stopped:
                 step, seconds, best = self.state.step, self.state.seconds, list(self.state.best)
-                self.folder.write_summary({"step": step, "seconds": seconds, "best": best})
+                ended = ended_by(train, step, seconds, batches)
+                self.folder.write_summary({"step": step, "seconds": seconds, "best": best, "ended_by": ended})
+                self.console.print(
+                    f"Training ended by {ended}, at step {step}, after {seconds / 60:.1f} minutes.", highlight=False
+                )
         self.fabric.barrier()  # the other processes look for the summary too
         if self.stopped:
             self.console.print(
@@ -99,7 +111,7 @@ class TrainingRun:
     def finish(self) -> bool:
         """Train, validate and save; False if a value was not finite, and training must continue from a checkpoint."""
         try:
-            train, warmup = self.experiment.train, self.experiment.input.warmup
+            train, warmup = self.experiment.train, self.experiment.input.warmup or 0
             fit(self.fabric, self.state, self.task, train, self.loss, self.after_step, warmup)
             if not self.stopped and self.state.validated_at != self.state.step:
                 self.validate()
@@ -118,7 +130,7 @@ class TrainingRun:
         if time.monotonic() - self.shown_at >= 0.2:
             self.shown_at = time.monotonic()
             self.line.show(step.done, f"step {state.step}  loss {step.parts['loss'].item():.5f}", line=False)
-        if state.step % self.val_every == 0 or done:
+        if done or (state.step % self.val_every == 0 and self.validation_is_due()):
             self.validate()
             self.save()
             if train.patience is not None and state.stale >= train.patience:
@@ -128,6 +140,12 @@ class TrainingRun:
             self.save()
         self.stopped = not done and any_rank(self.fabric, self.stop.asked)
         return self.stopped
+
+    def validation_is_due(self) -> bool:
+        """At every multiple of --val-every; without it, so seldom that validation takes a tenth of the time at most."""
+        due = self.experiment.train.val_every is not None
+        due = due or self.state.seconds - self.validated_seconds >= (1 / VALIDATION_SHARE - 1) * self.validation_seconds
+        return any_rank(self.fabric, due)
 
     def report(self, step: Step) -> None:
         """Log the numbers of a step; warn, with advice, when the inner loop does not work."""
@@ -164,6 +182,7 @@ class TrainingRun:
     def validate(self) -> None:
         """Evaluate on the validation split; save the weights if they are the best so far."""
         state, train = self.state, self.experiment.train
+        began = time.perf_counter()
         share_buffers(self.fabric, state)
         seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", workers=train.workers)
         self.last, state.validated_at = seen, state.step
@@ -182,7 +201,8 @@ class TrainingRun:
             if train.pictures and self.draw is not None:
                 self.save_picture(self.draw)
         self.fabric.barrier()
-        text = "  ".join(f"{k} {v:.5g}" for k, v in seen.metrics.items())
+        self.validated_seconds, self.validation_seconds = state.seconds, time.perf_counter() - began
+        text = "  ".join(f"{heading(k)} {shown(k, v)}" for k, v in seen.metrics.items())
         self.line.say(f"step {state.step}  validation: {text}{'  (best so far)' if better else ''}")
 
     def save_picture(self, draw: Draw) -> None:

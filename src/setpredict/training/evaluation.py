@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import MeanMetric, SumMetric
 
-from setpredict.build import make_metrics
 from setpredict.core.errors import NotFinite
 from setpredict.core.modes import evaluating
+from setpredict.data.plain import in_order
 from setpredict.data.task import SetTask
 from setpredict.decoders import Decoder
 from setpredict.losses.outer import OuterLoss
-from setpredict.metrics import BoxAveragePrecision, SetSizeAccuracy, StateAveragePrecision
-from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLDS
+from setpredict.metrics.baselines import Baseline
+from setpredict.metrics.matched import ElementErrors
 from setpredict.model import SetPredictor
 from setpredict.training.devices import any_rank, raise_anywhere
+from setpredict.training.scores import CocoScores, Measure, Scores, selected_by
 
 
 @dataclass
@@ -35,6 +37,34 @@ class Evaluation:
     """Wall-clock time per sample in this process, for encoding and decoding."""
     score: tuple[float, float] = (0.0, 0.0)
     """Smaller is better: minus the mean AP (or the distance that training minimizes), then the set loss."""
+    selected_by: str = ""
+    """What the first number of the score is, as text: the best model of a training has the best of it."""
+    elements: ElementErrors | None = None
+    """Errors of matched elements, in the data's own units, where they were asked for."""
+    coco: CocoScores | None = None
+    """COCO's AP, for boxes, where it was asked for."""
+    baselines: dict[str, Scores] = field(default_factory=dict)
+    """The same numbers for trivial predictions, by name, where they were asked for."""
+    too_large: int = 0
+    """Targets with more elements than the model can predict, which count as misses."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
+        """From what `dataclasses.asdict` gives, as stored in a run; older files lack some fields."""
+
+        def coco(v: Mapping[str, Any] | None) -> CocoScores | None:
+            return CocoScores(**v) if v else None
+
+        def scores(v: Mapping[str, Any]) -> Scores:
+            elements = ElementErrors(**v["elements"]) if v["elements"] else None
+            return Scores(v["metrics"], tuple(v["score"]), elements, coco(v["coco"]))
+
+        known = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
+        known["score"] = tuple(known.get("score", (0.0, 0.0)))
+        known["elements"] = ElementErrors(**known["elements"]) if known.get("elements") else None
+        known["coco"] = coco(known.get("coco"))
+        known["baselines"] = {name: scores(v) for name, v in known.get("baselines", {}).items()}
+        return cls(**known)
 
 
 @torch.no_grad()
@@ -47,6 +77,10 @@ def evaluate(
     steps: int | None = None,
     batch_size: int = 128,
     workers: int = 0,
+    *,
+    details: bool = False,
+    baselines: Mapping[str, Baseline] | None = None,
+    advance: Callable[[int], object] = lambda samples: None,
 ) -> Evaluation:
     """Predict every sample of a split exactly once and compute the metrics that fit the data set.
 
@@ -59,36 +93,55 @@ def evaluate(
         steps: Inner steps (None: as trained).
         batch_size: Samples decoded at once.
         workers: Threads that load data ahead.
+        details: Measure the errors of matched elements and COCO's AP too.
+        baselines: Trivial predictions that are measured too.
+        advance: Is called with the number of samples after every batch.
     """
-    metrics = {name: metric.to(fabric.device) for name, metric in make_metrics(task, loss).items()}
+    ours = Measure(task, loss, fabric.device, details)
+    others = {
+        name: (predict, Measure(task, loss, fabric.device, details)) for name, predict in (baselines or {}).items()
+    }
     taken = MeanMetric().to(fabric.device)
+    too_large = SumMetric().to(fabric.device)
     stops_early, count, seconds, problem = False, 0, 0.0, None
     try:
-        rank, size = fabric.global_rank, fabric.world_size
-        for batch in task.loader(split, batch_size, workers=workers, rank=rank, world_size=size):
+        ranks = {"rank": fabric.global_rank, "world_size": fabric.world_size}
+        for batch in in_order(task.split(split), batch_size, workers=workers, **ranks):
             batch = batch.to(fabric.device)
             began = _now(fabric)
             with evaluating(model):
                 prediction = model(batch.input, steps=steps)
             seconds += _now(fabric) - began
             count += len(batch)
-            for metric in metrics.values():
-                metric.update(prediction.final, batch.target, batch.index)
+            final = prediction.final
+            ours.update(final, batch.target, batch.index)
+            too_large.update((batch.target.sizes > final.elements.shape[1]).sum().float())
+            for predict, measure in others.values():
+                measure.update(predict(batch.index).to(fabric.device), batch.target, batch.index)
             if prediction.steps_taken is not None:
                 stops_early = True
                 taken.update(prediction.steps_taken)
+            advance(len(batch))
     except NotFinite as e:
         problem = e
     raise_anywhere(fabric, problem)
-    values = {k: v for name, metric in metrics.items() for k, v in _named(name, metric).items()}
+    found = ours.compute()
     if any_rank(fabric, stops_early):
-        values["steps_taken"] = float(taken.compute())
+        found.metrics["steps_taken"] = float(taken.compute())
     trained = cast(Decoder, model.decoder).steps
-    used = (trained if steps is None else steps) if trained else None
-    precisions = [v for k, v in values.items() if k.startswith("AP") and v == v]  # NaN where no set has an element
-    distance = values[loss.name]
-    score = (-sum(precisions) / len(precisions), distance) if precisions else (distance, distance)
-    return Evaluation(split, used, len(task.split(split)), values, 1000 * seconds / max(count, 1), score)
+    return Evaluation(
+        split=split,
+        steps=(trained if steps is None else steps) if trained else None,
+        samples=len(task.split(split)),
+        metrics=found.metrics,
+        milliseconds=1000 * seconds / max(count, 1),
+        score=found.score,
+        selected_by=selected_by(found.metrics, loss.name),
+        elements=found.elements,
+        coco=found.coco,
+        baselines={name: measure.compute() for name, (_, measure) in others.items()},
+        too_large=int(too_large.compute()),
+    )
 
 
 def _now(fabric: Fabric) -> float:
@@ -96,15 +149,3 @@ def _now(fabric: Fabric) -> float:
     if fabric.device.type == "cuda":
         torch.cuda.synchronize(fabric.device)
     return time.perf_counter()
-
-
-def _named(name: str, metric: Metric) -> dict[str, float]:
-    """A metric's numbers under the names of the paper's tables: AP50, AP0.25, chamfer, size_accuracy."""
-    value = metric.compute()
-    if isinstance(metric, BoxAveragePrecision):
-        return {f"AP{round(100 * t)}": float(v) for t, v in zip(BOX_THRESHOLDS, value)}
-    if isinstance(metric, StateAveragePrecision):
-        return {f"AP{t:g}".replace("inf", "∞"): float(v) for t, v in zip(STATE_THRESHOLDS, value)}
-    if isinstance(metric, SetSizeAccuracy):
-        return {f"size_{k}": float(v) for k, v in value.items()}
-    return {name: float(value)}

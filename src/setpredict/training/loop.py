@@ -56,7 +56,8 @@ class TrainState:
     def fresh(cls, fabric: Fabric, model: SetPredictor, config: TrainConfig) -> TrainState:
         """The state before the first step."""
         average = copy.deepcopy(model).requires_grad_(False) if config.ema else None
-        state = cls(model, make_optimizer(model, config), average)
+        rate = model.config.input.weights_rate if model.config else 1.0
+        state = cls(model, make_optimizer(model, config, rate), average)
         state.module, state.optimizer = fabric.setup(model, state.optimizer)
         state.precision = fabric.strategy.precision
         if average is not None:
@@ -91,11 +92,11 @@ def fit(
     train: TrainConfig,
     loss: OuterLoss,
     after_step: AfterStep = lambda state, step: None,
-    warmup: int = 0,
+    warmup: float = 0,
 ) -> None:
     """Train until the epochs, steps or minutes of `train` are over, or `after_step` returns True.
 
-    The first `warmup` steps train the input encoder by its dense head alone.
+    The first `warmup` steps, or that fraction of the training, train the input encoder by its dense head alone.
 
     Time spent in `after_step` (validation, checkpoints, logs) does not count as training time.
     """
@@ -132,13 +133,13 @@ def forward(
     train: TrainConfig,
     epoch: int,
     done: float,
-    warmup: int = 0,
+    warmup: float = 0,
 ) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
     trained = cast(Decoder, state.model.decoder).steps
     steps = max(1, trained // 2) if trained and done < train.few_steps_until else None
     keys = initial_keys(train.seed, epoch, batch.index)
-    warming = state.step < warmup
+    warming = state.step < warmup if warmup >= 1 else done < warmup
     problem, parts, prediction = None, None, None
     try:
         given = {"steps": steps, "keys": keys, "centers": batch.centers}
@@ -171,7 +172,7 @@ def initial_keys(seed: int, epoch: int, index: Int[Tensor, " B"]) -> Int[Tensor,
 def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
     """One step of the outer optimizer; NotFinite if a gradient is not finite."""
     for group in state.optimizer.param_groups:
-        group["lr"] = state.lr_scale * learning_rate(train, state.step, done)
+        group["lr"] = group.get("factor", 1.0) * state.lr_scale * learning_rate(train, state.step, done)
     if train.clip_grad is not None:
         limit = {"max_norm": train.clip_grad, "error_if_nonfinite": False}
         norm = fabric.clip_gradients(state.module, state.optimizer, **limit)

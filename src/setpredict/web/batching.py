@@ -13,7 +13,7 @@ import torch
 
 from setpredict.core.errors import UserError
 from setpredict.encoders import Code
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 from setpredict.web.answers import answer
 from setpredict.web.catalog import Served
 from setpredict.web.inputs import Question, encode_request
@@ -123,7 +123,7 @@ class DecodeQueue:
             return
         spent = 1000 * (time.perf_counter() - start)
         for i, (entry, question) in enumerate(questions):
-            self._finish(entry, question, part(prediction, i), spent, len(questions))
+            self._finish(entry, question, prediction.samples(slice(i, i + 1)), spent, len(questions))
 
     def _decode_one(self, entry: Waiting, question: Question, error: Exception, size: int) -> None:
         if size == 1:
@@ -147,17 +147,7 @@ class DecodeQueue:
 def decode(questions: list[Question]) -> Prediction:
     """Decode questions for the same model and number of steps in one batch; no prediction depends on the others."""
     served, steps = questions[0].served, questions[0].steps
-    code = Code(torch.cat([q.code.vector for q in questions]))
-    if "proposals" in served.decoder.needs:
-        found = [q.code.proposals for q in questions if q.code.proposals is not None]
-        code.proposals = Sets(torch.cat([p.elements for p in found]), torch.cat([p.mask for p in found]))
-    return served.model.decode(code, steps=steps)
-
-
-def part(prediction: Prediction, i: int) -> Prediction:
-    """The trajectory of sample i, as a batch of one."""
-    losses = None if prediction.repr_loss is None else prediction.repr_loss[:, i : i + 1]
-    return Prediction(prediction.elements[:, i : i + 1], prediction.mask[:, i : i + 1], losses)
+    return served.model.decode_each(Code.cat([q.code for q in questions]), steps)
 
 
 def _as_bad_input(error: Exception) -> Exception:

@@ -60,16 +60,16 @@ def encode_request(request: DecodeRequest, served: Served, pixels: np.ndarray | 
             batch = served.sample(request.sample or 0)
         except UserError as e:
             raise BadInput(str(e)) from None
-        return Question(served, served.model.encode(batch.input), steps, batch, request.sample)
+        return Question(served, served.model.encode_each(batch.input), steps, batch, request.sample)
     if request.points is not None:
-        return Question(served, served.model.encode(_as_set(request.points, served)), steps)
+        return Question(served, served.model.encode_each(_as_set(request.points, served)), steps)
     if request.vector is not None:
         if len(request.vector) != task.input_size:
             raise BadInput(f"vector must have {task.input_size} numbers, got {len(request.vector)}")
         vector = task.normalize_input(torch.tensor([request.vector], dtype=torch.float32))
-        return Question(served, served.model.encode(vector), steps)
+        return Question(served, served.model.encode_each(vector), steps)
     assert pixels is not None, "the image of a request is decoded before the request is encoded"
-    return Question(served, served.model.encode(images_to_float(pixels[None])), steps)
+    return Question(served, served.model.encode_each(images_to_float(pixels[None])), steps)
 
 
 def _as_set(points: list[list[float]], served: Served) -> Sets:

@@ -52,12 +52,12 @@ class ImageHeader:
     height: int
 
 
-def decode_image(content: bytes, size: int, limit: PixelLimit, name: str) -> Image.Image:
-    """An image in RGB, resized to size × size. Of an animation it is the first frame.
+def decode_image(content: bytes, size: int | None, limit: PixelLimit, name: str) -> Image.Image:
+    """An image in RGB, resized to size × size if a size is given. Of an animation it is the first frame.
 
     Args:
         content: The content of an image file.
-        size: The side of the result; the aspect ratio is not kept.
+        size: The side of the result; the aspect ratio is not kept (None: not resized).
         limit: A larger image is an error, and it is not decoded.
         name: What error messages call the image: its file, or "image".
     """
@@ -75,7 +75,7 @@ def decode_image(content: bytes, size: int, limit: PixelLimit, name: str) -> Ima
             raise ValueError(f"it has two sizes, {header.width}×{header.height} and {image.size[0]}×{image.size[1]}")
         image.load()
         rgb = image if image.mode == "RGB" else image.convert("RGB")
-        return rgb.resize((size, size), FILTER)
+        return rgb if size is None else rgb.resize((size, size), FILTER)
 
 
 def read_header(file: BytesIO | BufferedReader, name: str) -> ImageHeader:

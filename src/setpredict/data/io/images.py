@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL import Image
 from torch import Tensor
 
 from setpredict.core.errors import UserError
@@ -71,14 +72,18 @@ def available_images(
 
 def read_image(file: Path, size: int) -> np.ndarray:
     """One image (PNG, JPEG or WebP, whatever its name), resized to size × size: (3, size, size) uint8."""
+    return np.asarray(open_image(file, size)).transpose(2, 0, 1)
+
+
+def open_image(file: Path, size: int | None = None) -> Image.Image:
+    """One image in RGB, resized to size × size, or as large as it is (None)."""
     limit = PixelLimit(pixel_limit(), "resize it, or set SETPREDICT_MAX_PIXELS to a larger number")
     with _open_file(file) as stream:
         length, most = os.fstat(stream.fileno()).st_size, BYTES_PER_PIXEL * limit.pixels + METADATA
         if length > most:
             raise UserError(f"{file} has {length:,} bytes; at most {most:,} are read: {limit.remedy}")
         content = stream.read()
-    pixels = np.asarray(decode_image(content, size, limit, str(file)))  # (size, size, 3)
-    return pixels.transpose(2, 0, 1)
+    return decode_image(content, size, limit, str(file))
 
 
 def image_size(file: Path) -> tuple[int, int]:

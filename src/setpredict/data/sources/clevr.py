@@ -43,7 +43,8 @@ def clevr(
     """CLEVR (or scenes generated in its layout) from `folder`, default `$SETPREDICT_DATA/CLEVR_v1.0`.
 
     Images are resized to size × size and cached. `val` is the fraction of the training scenes that become the val
-    split, selected by `seed`; the test split is CLEVR's validation split. `boxes` are those of the paper's tables (a
+    split, selected by `seed`; the test split is CLEVR's validation split. Without the latter, the test split is the val
+    split; without CLEVR's training split, train and val are empty. `boxes` are those of the paper's tables (a
     heuristic) or exact ones. Sets have capacity for `max_objects` objects, or for more if a scene has more. Images
     outside their folder, by ../, an absolute path or a symbolic link, are an error without `allow_outside`.
     """
@@ -52,22 +53,29 @@ def clevr(
         raise UserError(f"CLEVR not found in {root}: expected a folder with the folders images and scenes")
     check_target(target, boxes)
     images: dict[str, Any] = {"size": size, "workers": workers, "allow_outside": allow_outside}
-    train = _read_split(root, "train", target, boxes, **images)
-    test = _read_split(root, "val", target, boxes, **images)
-    N = max(max_objects, int(train.targets.sizes.max()), int(test.targets.sizes.max(initial=0)))
-    chosen, held_out = train_val_split(len(train.targets), val, seed)
+    names = [name for name in ("train", "val") if scene_file(root, name).exists()] or ["train"]
+    sources = {name: _read_split(root, name, target, boxes, **images) for name in names}
+    N = max(max_objects, *(int(s.targets.sizes.max(initial=0)) for s in sources.values()))
+    first, last = sources[names[0]], sources[names[-1]]
+    chosen, held_out = train_val_split(len(first.targets) if "train" in sources else 0, val, seed)
+    validation = first.split(held_out, N)
     return SetTask(
         name=f"clevr-{target}",
         input_kind="image",
         input_size=size,
         max_size=N,
         variable=True,
-        train=train.split(chosen, N),
-        val=train.split(held_out, N),
-        test=test.split(np.arange(len(test.targets)), N),
+        train=first.split(chosen, N),
+        val=validation,
+        test=last.split(np.arange(len(last.targets)), N) if "val" in sources else validation,
         has_centers=True,
         **element_description(target),
     )
+
+
+def scene_file(root: Path, split: str) -> Path:
+    """The scenes of one of CLEVR's splits."""
+    return root / "scenes" / f"CLEVR_{split}_scenes.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +93,7 @@ class _Source:
 def _read_split(
     root: Path, split: str, target: Target, boxes: Boxes, *, size: int, workers: int | None, allow_outside: bool
 ) -> _Source:
-    path = root / "scenes" / f"CLEVR_{split}_scenes.json"
+    path = scene_file(root, split)
     table = read_scenes(path)
     if len(table) == 0 and split == "train":
         raise UserError(f"{path} has no scenes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def coco(
     seed: int = 0,
     val: float = 0.05,
     allow_outside: bool = False,
+    categories: Sequence[str] | None = None,
 ) -> SetTask:
     """Boxes from COCO annotation files: (left, top, right, bottom) as fractions of the image, then the category.
 
@@ -42,14 +44,16 @@ def coco(
     `images` and `test_images` are folders of images that are neither in COCO's layout nor next to the annotation
     file. Crowds are left out, images without boxes are kept. With `max_size`, images with more boxes are skipped.
     Images outside their folder, by ../, an absolute path or a symbolic link, are an error without `allow_outside`.
+    `categories` are the names of a model's categories, in its order: the file may have fewer of them.
     """
     train, neighbor = annotation_files(Path(folder).expanduser())
     test = Path(test).expanduser() if test is not None else neighbor
-    sources = {"train": _read(train, images, None, max_size, allow_outside)}
+    sources = {"train": _read(train, images, None, max_size, allow_outside, categories)}
     if test is not None:
-        sources["test"] = _read(test, test_images or images, sources["train"].categories, max_size, allow_outside)
-    categories = sources["train"].categories
-    one_hot = len(categories) > 1
+        known = sources["train"].categories if categories is None else None
+        sources["test"] = _read(test, test_images or images, known, max_size, allow_outside, categories)
+    names = tuple(categories or sources["train"].categories.values())
+    one_hot = len(names) > 1
     stored = {n: (_images(f"{n}-{max_size}", s, size), s.targets(one_hot)) for n, s in sources.items()}
     N = max(1, *(int(targets.sizes.max()) for _, targets in stored.values()))
     chosen, held_out = train_val_split(len(stored["train"][1]), val, seed)
@@ -59,7 +63,6 @@ def coco(
         return StoredSplit(pictures, targets, chosen, N, centers=place_centers(targets, "boxes"))
 
     validation = split("train", held_out)
-    names = tuple(categories.values())
     return SetTask(
         name=train.stem,
         input_kind="image",
@@ -92,6 +95,23 @@ def annotation_files(path: Path) -> tuple[Path, Path | None]:
     return chosen, test if test != chosen and test.is_file() else None
 
 
+def read_ids(path: Path) -> tuple[dict[str, Id], dict[Id, str]]:
+    """The ids of the images of an annotation file by file name, and the names of its categories by id."""
+    content = _load(path)
+    images = {
+        str(_field(image, "file_name", path, "images", i)): _id(image, "id", path, "images", i)
+        for i, image in enumerate(content["images"])
+    }
+    return images, _category_names(content, path)
+
+
+def _category_names(content: dict[str, list], path: Path) -> dict[Id, str]:
+    return {
+        _id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
+        for i, c in enumerate(content["categories"])
+    }
+
+
 @dataclass(eq=False)
 class _Annotations:
     path: Path
@@ -100,16 +120,18 @@ class _Annotations:
     boxes: list[list[tuple[float, ...]]]
     """For each image: left, top, right, bottom as fractions of the image, and the index of the category."""
     categories: dict[Id, str]
+    width: int
+    """The number of categories of the features."""
 
     def targets(self, one_hot: bool) -> RaggedArray:
-        eye = np.eye(len(self.categories), dtype=np.float32)
+        eye = np.eye(self.width, dtype=np.float32)
         sets = []
         for boxes in self.boxes:
             array = np.array(boxes, np.float32).reshape(-1, 5)
             sets.append(
                 np.concatenate([array[:, :4], eye[array[:, 4].astype(int)]], axis=1) if one_hot else array[:, :4]
             )
-        return RaggedArray.of(sets, 4 + one_hot * len(self.categories))
+        return RaggedArray.of(sets, 4 + one_hot * self.width)
 
 
 def _read(
@@ -118,15 +140,20 @@ def _read(
     categories: dict[Id, str] | None,
     max_size: int | None,
     allow_outside: bool,
+    names: Sequence[str] | None = None,
 ) -> _Annotations:
     content = _load(path)
-    known = {_id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
-             for i, c in enumerate(content["categories"])}  # fmt: skip
+    known = _category_names(content, path)
     if categories is not None and known != categories:
         raise UserError(f"{path}: its categories differ from those of the training file")
     if not known:
         raise UserError(f"{path} has no categories")
-    position = {c: i for i, c in enumerate(known)}
+    order = list(names or known.values())
+    used = {a.get("category_id") for a in content["annotations"] if isinstance(a, dict)}
+    for c, name in known.items():
+        if names is not None and name not in order and c in used:
+            raise UserError(f"{path} has boxes of {name!r}, but the model knows {', '.join(order)}")
+    position = {c: order.index(name) if names else i for i, (c, name) in enumerate(known.items()) if name in order}
     frames = {}
     for i, image in enumerate(content["images"]):
         number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
@@ -156,7 +183,7 @@ def _read(
     frames = _with_few_boxes(path, list(frames.values()), max_size)
     folder = _image_folder(path, images)
     found = available_images(folder, [f[0] for f in frames], f"images of {path.name}", allow_outside)
-    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known)
+    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known, len(order))
 
 
 def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:

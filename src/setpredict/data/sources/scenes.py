@@ -25,6 +25,7 @@ from setpredict.data.render.tracer import render
 from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.clevr import clevr
 from setpredict.data.task import SetTask
+from setpredict.sets import Sets
 
 
 def generate(options: SceneOptions) -> Path:
@@ -101,6 +102,10 @@ class SceneSplit:
 
     def __len__(self) -> int:
         return self.count
+
+    def sets(self, indices: np.ndarray) -> Sets:
+        """Only the targets of the first epoch, without rendering."""
+        return replace(self, size=None).batch(indices, 0).target
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch:
         indices = np.asarray(indices, dtype=np.int64)

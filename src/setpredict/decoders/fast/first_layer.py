@@ -10,6 +10,8 @@ from torch import Tensor
 
 from setpredict.encoders.first_layer import ElementLayer, FirstLayer, PairLayer
 
+FEW = 16  # columns
+
 
 @runtime_checkable
 class FastFirstLayer(Protocol):
@@ -49,7 +51,7 @@ class FastElementLayer:
         return (delta,)
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
-        return torch.mm(weight.T.contiguous(), reduced[0].T).T  # six times as fast as a product D numbers wide
+        return _narrow_product(reduced[0], weight.T.contiguous())
 
     def add_gradient(self, reduced: Sequence[Tensor], y: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         weight.T.addmm_(y.flatten(0, 1).T, reduced[0])
@@ -84,6 +86,23 @@ class FastPairLayer:
             part.addmm_(y.T, half)
         if bias is not None:
             bias += reduced[0].sum(dim=0)
+
+
+def _narrow_product(rows: Tensor, weight: Tensor) -> Tensor:
+    """rows (M, H) times weight (D, H) transposed, where D is small; a row's result does not depend on the other rows.
+
+    Computed as a product of M columns, which is six times as fast as one that is D numbers wide. BLAS computes the
+    last columns differently if their number is no multiple of 4, or if there are few, so those get a product of
+    `FEW` columns of their own.
+    """
+    M, rest = len(rows), len(rows) % 4
+    if M < FEW:
+        padded = torch.cat([rows, rows.new_zeros(FEW - M, rows.shape[1])])
+        return torch.mm(weight, padded.T).T[:M]
+    if not rest:
+        return torch.mm(weight, rows.T).T
+    last = torch.mm(weight, rows[M - FEW :].T)[:, FEW - rest :]
+    return torch.cat([torch.mm(weight, rows[: M - rest].T), last], dim=1).T
 
 
 def linear(h: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from setpredict.core.batch_parts import THREAD_ROWS
 from setpredict.core.threads import workers
 from setpredict.decoders.fast.first_layer import FastFirstLayer, linear
 
 CHUNK_ROWS = 2048  # rows of the hidden layers at once: their values then stay in a CPU's cache
-THREAD_ROWS = 256  # fewer rows are not worth a thread
 
 
 def chunks(B: int, rows: int, like: Tensor) -> list[slice]:

@@ -27,7 +27,8 @@ class ConvEncoder(nn.Module):
         latent: L.
         image_size: Side of the image in pixels.
         widths: Channels of the stem and of the stages.
-        stride: Image pixels per cell of the map that `maps` returns for a dense head: 4, 8 or 16.
+        stride: Image pixels per cell of the map that `maps` returns: 4, 8 or 16.
+        vector: Whether to make a vector at all; without it, the network ends with that map.
 
     >>> encoder = ConvEncoder(latent=128, image_size=64)
     >>> encoder(torch.rand(2, 3, 64, 64)).shape
@@ -38,7 +39,14 @@ class ConvEncoder(nn.Module):
 
     coordinates: Tensor
 
-    def __init__(self, latent: int, image_size: int = 64, widths: Sequence[int] = (32, 48, 96, 128), stride: int = 8):
+    def __init__(
+        self,
+        latent: int,
+        image_size: int = 64,
+        widths: Sequence[int] = (32, 48, 96, 128),
+        stride: int = 8,
+        vector: bool = True,
+    ):
         super().__init__()
         if image_size < 16:
             raise UserError(f"image_size must be at least 16 pixels, got {image_size}")
@@ -52,7 +60,7 @@ class ConvEncoder(nn.Module):
         )
         stages, side, channels, scale, rest = [], -(-image_size // 2), widths[0], 2, list(widths[1:])
         self.map_channels = 0
-        while rest or side > LAST_SIDE:
+        while (rest or side > LAST_SIDE) if vector else scale < stride:
             outputs = rest.pop(0) if rest else channels
             stages.append(BasicBlock(channels, outputs, stride=2))
             side, channels, scale = -(-side // 2), outputs, 2 * scale
@@ -61,9 +69,10 @@ class ConvEncoder(nn.Module):
         if not self.map_channels:
             raise UserError(f"stride must be a power of two from 4 to {scale} for these widths, got {stride}")
         self.stages = nn.ModuleList(stages)
-        self.tail = nn.Linear(channels * side * side, latent)
-        nn.init.xavier_uniform_(self.tail.weight)
-        nn.init.zeros_(self.tail.bias)
+        self.tail = nn.Linear(channels * side * side, latent) if vector else None
+        if self.tail is not None:
+            nn.init.xavier_uniform_(self.tail.weight)
+            nn.init.zeros_(self.tail.bias)
         axis = torch.linspace(-1, 1, image_size)
         grid = torch.stack([axis[None, :].expand(image_size, -1), axis[:, None].expand(-1, image_size)])
         self.register_buffer("coordinates", grid, persistent=False)  # (2, S, S)
@@ -72,7 +81,7 @@ class ConvEncoder(nn.Module):
         return self.maps(images)[1]
 
     def maps(self, images: Float[Tensor, "B 3 H W"]) -> tuple[Float[Tensor, "B C h w"], Float[Tensor, "B L"]]:
-        """The feature map with one cell per `stride` pixels, and the vector."""
+        """The feature map with one cell per `stride` pixels, and the vector, (B, 0) if there is none."""
         S = self.image_size
         if images.shape[-2:] != (S, S):
             raise ValueError(f"this encoder takes {S}×{S} images, got {images.shape[-2]}×{images.shape[-1]}")
@@ -84,7 +93,7 @@ class ConvEncoder(nn.Module):
             if scale == self.stride:
                 dense = x
         assert dense is not None
-        return dense, self.tail(x.flatten(1))
+        return dense, x.new_zeros(len(x), 0) if self.tail is None else self.tail(x.flatten(1))
 
 
 def _format_of(images: Tensor) -> torch.memory_format:

@@ -45,11 +45,11 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
 
 
 def _main_metrics(names: Sequence[str]) -> list[str]:
-    """The set distance, the first and the last average precision, and the accuracy of the set sizes."""
+    """The set distance, the first and the last average precision, and the accuracies of set sizes or categories."""
     distances = [n for n in names if n.removeprefix("val_") in DISTANCES]
     precisions = [n for n in names if n.startswith("val_AP")]
     return [
         *distances,
         *precisions[:: max(1, len(precisions) - 1)][:2],
-        *(n for n in names if n == "val_size_accuracy"),
+        *(n for n in names if n.endswith("_accuracy")),
     ]

@@ -1,0 +1,66 @@
+"""`setpredict evaluate`: scores of a model beside trivial predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from setpredict.cli.process import is_first_process
+from setpredict.core.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def evaluate(
+    run: Positional[Path],
+    steps: tuple[int, ...] = (),
+    split: Literal["test", "val", "train"] = "test",
+    data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
+    batch_size: int = 128,
+    allow_own_code: bool = False,
+) -> None:
+    """Measure a model on a complete split, beside trivial predictions that every model should beat.
+
+    Args:
+        run: The run's folder, or the name of a shipped model such as points-idspn.
+        steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
+        split: Models are selected on val and reported on test.
+        data_folder: Other data than the model's own: whatever `setpredict data check` opens. Without a test split of
+            its own, all of it is used.
+        batch_size: Samples decoded at once.
+        allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
+    """
+    from rich.console import Console
+
+    console = Console()
+    verdict = print_evaluation(run, console, steps, split, data_folder, batch_size, allow_own_code)
+    if is_first_process() and verdict:
+        console.print(verdict, style="bold", highlight=False)
+
+
+def print_evaluation(
+    run: Path,
+    console: Console,
+    steps: tuple[int, ...] = (),
+    split: str = "test",
+    data: Path | None = None,
+    batch_size: int = 128,
+    allow_own_code: bool = False,
+) -> str:
+    """Evaluate and print all tables; returns the verdict."""
+    from setpredict.report.quality import print_tables, verdict
+    from setpredict.runs.evaluate import evaluate_run
+    from setpredict.runs.loaded import load
+
+    if any(s < 0 for s in steps):
+        raise UserError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
+    given = {"batch_size": batch_size, "console": console, "allow_own_code": allow_own_code}
+    rows = evaluate_run(run, steps or (None,), split, data=data, strict=True, **given)
+    if not is_first_process():
+        return ""
+    where = f"{run} on {data}" if data else str(run)
+    print_tables(rows, load(run, allow_own_code=allow_own_code).task, f"{where}, {split} split", console)
+    return verdict(rows[0])

@@ -1,0 +1,172 @@
+"""Data in memory: arrays or lists of inputs and sets, or any `torch.utils.data.Dataset` of such pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from setpredict.core.errors import UserError
+from setpredict.data.assemble import KINDS, Inputs, Kind, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.io.jsonl import Records
+from setpredict.data.task import SetTask
+from setpredict.sets import Sets
+
+Pairs = Any
+"""(inputs, sets), two sequences of the same length; or a sequence or Dataset whose items are (input, set)."""
+
+
+def memory(
+    train: Pairs,
+    *,
+    val: Pairs | float = 0.1,
+    test: Pairs | None = None,
+    kind: Kind | None = None,
+    features: Sequence[str] | None = None,
+    seed: int = 0,
+    name: str = "memory",
+) -> SetTask:
+    """The task of samples in memory.
+
+    An input is a vector, a set (a 2-d array) or an image: (3, S, S) or (S, S, 3), uint8 or floats from 0 to 1, all of
+    the same size. A set is a 2-d array (its elements and their features; n may differ), or a list of elements, which
+    can then have category names. Boxes and points in images are in pixels or fractions of the image.
+
+    Args:
+        train: (inputs, sets), or a Dataset of (input, set).
+        val: The same for validation, or the fraction of the training samples to use for it.
+        test: The same for the final test (None: as val).
+        kind: What the elements are (None: found out).
+        features: Names of the columns of an element.
+        seed: Selects the validation samples.
+        name: The name of the task.
+
+    >>> rng = np.random.default_rng(0)
+    >>> memory((rng.normal(size=(50, 6)), [rng.normal(size=(n % 4, 2)) for n in range(50)]))
+    SetTask(memory: vector of 6 → up to 3 points with 2 features; 45 train, 5 val, 5 test)
+    """
+    given = {"train": train, "val": None if isinstance(val, float) else val, "test": test}
+    if kind is not None and kind not in KINDS:
+        raise UserError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    sources = {}
+    for split, pairs in given.items():
+        if pairs is not None:
+            sources[split] = _records(split, pairs, sources.get("train"))
+    records = sources["train"]
+    kind = kind or infer_kind(records)
+    if records.columns is not None:
+        check_kind(Path("kind"), kind, records.columns)
+    if records.input_kind == "image":
+        images: dict[str, Any] = {split: np.stack(r.inputs) for split, r in sources.items()}
+        side = images["train"].shape[-1]
+        inputs = Inputs(images, side)
+    else:
+        side = 0
+        arrays, offset, scale = scaled_inputs(sources)
+        inputs = Inputs(arrays, records.input_width or 0, offset, scale)
+    extent = _extent(sources, kind, side) if side else None
+    return assemble(name, sources, inputs, kind, features, extent, val if isinstance(val, float) else 0.0, seed)
+
+
+def _records(split: str, pairs: Pairs, like: Records | None) -> Records:
+    """The samples of a split as the reader of files has them; errors name the split and the sample."""
+    records = Records(Path(split))
+    for i, (given, elements) in enumerate(_each(split, pairs)):
+        value, kind, width = _input(split, i, given)
+        first = like or (records if records.inputs else None)
+        if first and (kind, width) != (first.input_kind, first.input_width):
+            before = _say(first.input_kind, first.input_width)
+            raise UserError(f"{split}, sample {i}: the input is {_say(kind, width)}, not {before}")
+        records.input_kind, records.input_width = kind, width
+        records.inputs.append(value)
+        records.sets.append(_elements(split, i, elements, records, like))
+        records.lines.append(i)
+    if not records.inputs:
+        raise UserError(f"{split} has no samples")
+    if records.columns is None and like is not None:
+        records.columns = like.columns
+    return records
+
+
+def _each(split: str, pairs: Pairs) -> Iterator[tuple[Any, Any]]:
+    if isinstance(pairs, Mapping):
+        raise UserError(f"{split} must be (inputs, sets) or a Dataset of (input, set), got a {type(pairs).__name__}")
+    if isinstance(pairs, tuple) and len(pairs) == 2:
+        inputs, sets = pairs
+        sets = sets.to_list() if isinstance(sets, Sets) else sets
+        inputs = inputs.to_list() if isinstance(inputs, Sets) else inputs
+        if len(inputs) != len(sets):
+            raise UserError(f"{split} has {len(inputs)} inputs and {len(sets)} sets")
+        yield from zip(inputs, sets)
+        return
+    for i in range(len(pairs)):
+        item = pairs[i]
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise UserError(f"{split}, sample {i}: expected (input, set), got {type(item).__name__}")
+        yield item[0], item[1]
+
+
+def _array(value: Any) -> np.ndarray:
+    value = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    return np.asarray(value)
+
+
+def _input(split: str, i: int, given: Any) -> tuple[Any, Any, int]:
+    """The input as files have it, its kind, and its length, width or side."""
+    try:
+        array = _array(given)
+    except ValueError:
+        raise UserError(f"{split}, sample {i}: the input must be an array, got a list of unequal lists") from None
+    if array.ndim == 3:
+        array = array.transpose(2, 0, 1) if array.shape[-1] == 3 and array.shape[0] != 3 else array
+        if array.shape[0] != 3 or array.shape[1] != array.shape[2]:
+            raise UserError(f"{split}, sample {i}: an image must be (3, S, S) or (S, S, 3), got {array.shape}")
+        if array.dtype != np.uint8:
+            if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+                raise UserError(f"{split}, sample {i}: an image must be uint8, or floats from 0 to 1")
+            array = np.round(array * 255).astype(np.uint8)
+        return array, "image", array.shape[-1]
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        raise UserError(f"{split}, sample {i}: the input must be finite numbers: a vector, a set (n, D) or an image")
+    return array.tolist(), "vector" if array.ndim == 1 else "set", array.shape[-1]
+
+
+def _elements(split: str, i: int, given: Any, records: Records, like: Records | None) -> list:
+    rows = given if isinstance(given, list) and any(isinstance(v, str) for e in given for v in e) else None
+    if rows is None:
+        array = _array(given)
+        if array.size == 0:
+            return []
+        if array.ndim != 2 or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            raise UserError(
+                f"{split}, sample {i}: a set must be finite numbers of shape (n, D), got shape {array.shape}"
+            )
+        rows = array.tolist()
+    columns = like.columns if like is not None and like.columns is not None else records.columns
+    for element in rows:
+        found = [isinstance(v, str) for v in element]
+        columns = columns or found
+        if found != columns:
+            raise UserError(
+                f"{split}, sample {i}: elements must all have the same {len(columns)} features, got {element}"
+            )
+    records.columns = columns
+    return [list(element) for element in rows]
+
+
+def _extent(sources: Mapping[str, Records], kind: Kind, side: int) -> list[float] | None:
+    """The size of the images in the unit of the coordinates of boxes and points, which become fractions of it."""
+    columns = [*(sources["train"].columns or []), True]
+    count = min({"boxes": 4, "points": 2}.get(kind, 0), columns.index(True))
+    if not count:
+        return None
+    largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
+    return [1.0 if largest <= 1 else float(side)] * count
+
+
+def _say(kind: str | None, width: int | None) -> str:
+    names = {"image": f"an image of side {width}", "vector": f"a vector of {width} numbers"}
+    return names.get(str(kind), f"a set of elements with {width} features")

@@ -1,0 +1,192 @@
+"""The parts of a model from its configuration: the input encoder and the decoder."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from setpredict.config import EncoderConfig, ModelConfig
+from setpredict.core.errors import UserError
+from setpredict.decoders import (
+    DSPN,
+    Decoder,
+    DenseDecoder,
+    LSTMDecoder,
+    MLPDecoder,
+    SlotDecoder,
+    TransformerDecoder,
+    initial_set,
+)
+from setpredict.encoders import (
+    MLP,
+    ConvEncoder,
+    DeepSetEncoder,
+    DenseHead,
+    ElementLayout,
+    ImageEncoder,
+    RelationEncoder,
+    ResNetEncoder,
+    SetTokens,
+    VectorTokens,
+)
+
+
+def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
+    """The input encoder and the decoder of a model, with new weights from torch's global seed."""
+    for name in ("latent", "max_size", "features"):
+        if getattr(config, name) < 1:
+            raise UserError(f"{name} must be at least 1, got {getattr(config, name)}")
+    decoder = _decoder(config)
+    if not isinstance(decoder, Decoder):
+        missing = [n for n in ("steps", "needs", "set_encoder", "target_loss") if not hasattr(decoder, n)]
+        raise UserError(f"the decoder {type(decoder).__name__} is not a Decoder: it has no {' and no '.join(missing)}")
+    offered = ("vector", "tokens", "proposals") if config.input.dense else ("vector", "tokens")
+    needs = (decoder.needs,) if isinstance(decoder.needs, str) else decoder.needs
+    missing = [part for part in needs if part not in offered]
+    if missing:
+        name, has = type(decoder).__name__, " and ".join(offered)
+        raise UserError(f"the decoder {name} needs {missing[0]}, but the input encoder offers {has}")
+    return _input_encoder(config, decoder), decoder
+
+
+def _decoder(c: ModelConfig) -> nn.Module:
+    d = c.decoder
+    if ":" in d.kind:
+        kind = own_class(d.kind, "decoder")
+        needs = getattr(kind, "needs", ())
+        more = {"channels": _token_channels(c)} if isinstance(needs, tuple) and "tokens" in needs else {}
+        return kind(c.latent, c.max_size, c.features, c.variable, **more)
+    shape: dict[str, Any] = {"max_size": c.max_size, "features": c.features}
+    match d.kind:
+        case "mlp":
+            return MLPDecoder(c.latent, **shape, hidden=d.hidden, variable=c.variable, mask_bias=d.mask_bias)
+        case "dense":
+            return DenseDecoder()
+        case "lstm" if not d.hidden:
+            raise UserError("decoder.hidden must have the width of the lstm, got ()")
+        case "lstm":
+            return LSTMDecoder(c.latent, **shape, hidden=d.hidden[0], variable=c.variable, mask_bias=d.mask_bias)
+        case "slots" | "transformer":
+            shape |= {"steps": d.solver.steps, "width": d.width, "hidden": d.hidden, "variable": c.variable}
+            if d.kind == "slots":
+                return SlotDecoder(_token_channels(c), **shape)
+            if d.queries.startswith("input"):
+                _check_input_elements(c, "decoder.queries")
+            return TransformerDecoder(_token_channels(c), **shape, heads=d.heads, queries=d.queries)
+        case "dspn" if c.encoder.mask == "filter":
+            raise UserError("encoder.mask 'filter' has no gradient for DSPN's soft masks; use 'feature' or 'weight'")
+        case "dspn":
+            mask = d.mask if c.variable else "none"
+            encoder = _set_encoder(c, c.features, c.max_size, c.variable)
+            options = {"scale": d.initial_scale, "hidden": d.hidden, "mask_bias": d.mask_bias}
+            if d.initial == "input":
+                _check_input_elements(c, "decoder.initial")
+                options["inputs"] = c.feature_scale[: c.input.size] or (1.0,) * c.input.size
+            return DSPN(
+                encoder,
+                **shape,
+                initial=initial_set(d.initial, **shape, mask=mask, latent=c.latent, **options),
+                solver=d.solver,
+                gradient=d.gradient,
+                loss=d.loss,
+                mask=mask,
+                learned_steps=d.step_scale == "learned",
+                project=unit_box(c.feature_scale) if d.project == "unit" else None,
+                recompute=d.recompute,
+            )
+    raise UserError(f"decoder.kind must be dspn, slots, transformer, mlp, lstm, dense or module:Class, got {d.kind!r}")
+
+
+def _check_input_elements(c: ModelConfig, option: str) -> None:
+    """Raise a UserError if the elements of the input cannot be those that the output starts from."""
+    size = c.input.max_size or c.max_size
+    if c.input.kind != "set":
+        raise UserError(f"{option} input starts from the elements of an input set, but the input is a {c.input.kind}")
+    if size > c.max_size or (size < c.max_size and not c.variable):
+        raise UserError(f"{option} input needs an output element for each of {size} input elements, got {c.max_size}")
+
+
+def _token_channels(c: ModelConfig) -> int:
+    """C, the numbers per token of the input."""
+    if c.input.kind in ("conv", "resnet"):
+        with torch.device("meta"):  # only its shape is asked for
+            return _backbone(c, vector=False).map_channels
+    return c.latent if c.input.kind == "vector" else c.input.size
+
+
+def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
+    tokens = "tokens" in decoder.needs
+    match c.input.kind:
+        case "vector":
+            encoder = MLP(c.input.size, c.input.hidden, c.latent)
+            return VectorTokens(encoder) if tokens else encoder
+        case "conv" | "resnet":
+            return _image_encoder(c, tokens, vector=tuple(decoder.needs) != ("tokens",))
+    if tokens:
+        variable = c.variable if c.input.variable is None else c.input.variable
+        size = c.input.size, c.input.max_size or c.max_size, variable
+        return SetTokens(_set_encoder(c, *size) if "vector" in decoder.needs else None)
+    if c.input.shared and c.input.size != c.features:
+        raise UserError(
+            f"input.shared encodes the input with the output's set encoder, but input elements have {c.input.size} "
+            f"features and output elements {c.features}; set input.shared to false"
+        )
+    if c.input.shared and decoder.set_encoder is not None:
+        if c.input.variable and not c.variable:
+            raise UserError(
+                "input.shared encodes the input with the output's set encoder, which takes sets of one fixed size, but "
+                "input.variable is true; set input.shared to false"
+            )
+        return decoder.set_encoder
+    variable = c.variable if c.input.variable is None else c.input.variable
+    return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
+
+
+def _backbone(c: ModelConfig, vector: bool) -> ConvEncoder | ResNetEncoder:
+    i = c.input
+    if i.kind == "conv":
+        return ConvEncoder(c.latent, i.size, i.widths, i.stride, vector)
+    options = {"pretrained": i.pretrained, "freeze": i.freeze, "vector": vector}
+    return ResNetEncoder(c.latent, i.size, i.depth, i.width, i.tail, i.stem, i.stride, **options)
+
+
+def _image_encoder(c: ModelConfig, tokens: bool, vector: bool) -> ImageEncoder:
+    backbone = _backbone(c, vector)
+    if not c.input.dense:
+        return ImageEncoder(backbone, tokens=tokens)
+    place = {"boxes": "box", "points": "point"}.get(c.elements, "none")
+    groups = tuple((first, end) for first, end in c.groups.values())
+    head = DenseHead(backbone.map_channels, ElementLayout(c.features, place, groups))  # pyright: ignore[reportArgumentType]
+    return ImageEncoder(backbone, head, c.max_size, tokens)
+
+
+def _set_encoder(c: ModelConfig, features: int, max_size: int, variable: bool) -> nn.Module:
+    e = c.encoder
+    if ":" in e.kind:
+        return own_class(e.kind, "encoder")(features, c.latent, max_size)
+    kinds = {"mlp": DeepSetEncoder, "relation": RelationEncoder}
+    if e.kind not in kinds:
+        raise UserError(f"encoder.kind must be mlp, relation or module:Class, got {e.kind!r}")
+    options = {f: getattr(e, f) for f in EncoderConfig.__dataclass_fields__ if f not in ("kind", "mask")}
+    return kinds[e.kind](features, c.latent, max_size, mask=e.mask if variable else "none", **options)
+
+
+def own_class(name: str, what: str) -> type[nn.Module]:
+    """The user's class "package.module:Class" of an encoder or decoder."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as e:
+        raise UserError(f"{what} {name!r} cannot be imported: {e}") from e
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise UserError(f"{what} {name!r} must be an nn.Module class, got {found!r}")
+    return found
+
+
+def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
+    """Clamp every feature to [0, 1], in the decoder's units."""
+    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale or 1.0))

@@ -1,0 +1,115 @@
+"""Predictions in files that other programs read: COCO's results format, and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from setpredict.core.errors import UserError
+from setpredict.core.files import write_text
+from setpredict.data.locate import coco_files
+from setpredict.data.sources.coco import read_ids
+from setpredict.data.task import SetTask
+from setpredict.runs.loaded import LoadedRun
+from setpredict.runs.predict import Answer
+
+
+@dataclass
+class CocoIds:
+    """The ids of images and categories in results: those of annotation files, or numbers from 1."""
+
+    images: dict[str, Any] = field(default_factory=dict)
+    """By file name, and by the part of the path that the annotations name."""
+    categories: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    """The annotation files."""
+
+    def image(self, name: str) -> Any:
+        """The id of an image file; a new number if no annotation file has it."""
+        path = Path(name)
+        for known in (path.as_posix(), "/".join(path.parts[-2:]), path.name):
+            if known in self.images:
+                return self.images[known]
+        numbers = [i for i in self.images.values() if isinstance(i, int)]
+        self.images[path.as_posix()] = max(numbers, default=0) + 1
+        return self.images[path.as_posix()]
+
+
+def find_ids(run: LoadedRun, annotations: Path | None) -> CocoIds:
+    """The ids in an annotation file, or in those that the run was trained with, where they are still there."""
+    names = run.task.categories[next(iter(run.task.groups))] if run.task.groups else ()
+    ids = CocoIds(categories={name: number for number, name in enumerate(names, start=1)})
+    files = [annotations] if annotations else _own_annotations(run)
+    for file in files:
+        images, categories = read_ids(file)
+        ids.images |= images
+        known = {name: number for number, name in categories.items()}
+        if names and annotations and (missing := [n for n in names if n not in known]):
+            raise UserError(
+                f"{file} has no category {missing[0]!r}, which the model predicts; it has {', '.join(known)}"
+            )
+        ids.categories |= {name: known[name] for name in names if name in known}
+        if not names and known:
+            ids.categories[""] = next(iter(known.values()))
+    ids.source = ", ".join(map(str, files))
+    return ids
+
+
+def _own_annotations(run: LoadedRun) -> list[Path]:
+    if run.folder is None or run.experiment.data.folder is None:
+        return []
+    place = Path(run.experiment.data.folder)
+    return [place] if place.suffix == ".json" and place.is_file() else coco_files(place) if place.is_dir() else []
+
+
+def write_coco(path: Path, answers: Sequence[Answer], task: SetTask, ids: CocoIds) -> None:
+    """Write boxes in COCO's results format: a list of image_id, category_id, bbox (x, y, width, height) and score."""
+    write_text(path, json.dumps(coco_results(answers, task, ids)) + "\n")
+
+
+def coco_results(answers: Sequence[Answer], task: SetTask, ids: CocoIds) -> list[dict[str, Any]]:
+    """One record per box; coordinates are pixels of the image."""
+    check_boxes(task, "--coco")
+    records = []
+    for answer in answers:
+        known = len(ids.images)
+        image = ids.image(answer.input)
+        extra = {"file_name": answer.input} if len(ids.images) > known or not ids.source else {}
+        assert answer.places is not None
+        for i, (left, top, right, bottom) in enumerate(answer.places.tolist()):
+            name = next(iter(answer.fields[i].categories.values()), "")
+            records.append(
+                {
+                    "image_id": image,
+                    "category_id": ids.categories.get(name, 1),
+                    "bbox": [round(v, 3) for v in (left, top, max(right - left, 0.0), max(bottom - top, 0.0))],
+                    "score": round(float(answer.scores[i]), 6),
+                    **extra,
+                }
+            )
+    return records
+
+
+def check_boxes(task: SetTask, option: str) -> None:
+    """Raise if elements are not boxes in images."""
+    if task.kind != "boxes" or task.input_kind != "image":
+        raise UserError(f"{option} is for boxes in images, but this model predicts {task.kind} for {task.input_kind}s")
+
+
+def write_csv(path: Path, answers: Sequence[Answer], task: SetTask) -> None:
+    """Write one line per element: the input, the score, and numbers and categories by name."""
+    names = [task.feature_names[i] for i in task.numbers] + list(task.spoken or task.groups)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["input", "score", *names])
+    for answer in answers:
+        for i in range(len(answer)):
+            values = answer.fields[i].numbers | answer.fields[i].categories
+            cells = [v if isinstance(v, str) else f"{v:.6g}" for v in (values[name] for name in names)]
+            writer.writerow([answer.input, f"{float(answer.scores[i]):.4f}", *cells])
+    write_text(path, text.getvalue())

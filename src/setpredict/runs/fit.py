@@ -1,0 +1,65 @@
+"""`fit`: train on data in memory with the same trainer as the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from setpredict.build import augment
+from setpredict.core.errors import UserError
+from setpredict.data.sources.memory import memory
+from setpredict.data.task import SetTask
+from setpredict.presets import METHODS, Method, preset
+from setpredict.runs.folder import RunFolder
+from setpredict.runs.loaded import LoadedRun, load
+from setpredict.runs.train import train_run
+from setpredict.studies import changed
+
+
+def fit(
+    data: Any,
+    *,
+    val: Any = 0.1,
+    test: Any = None,
+    method: Method = "dspn",
+    minutes: float | None = None,
+    folder: str | Path = "runs/fit",
+    options: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+) -> LoadedRun:
+    """Train a model on data in memory, with schedules, validation and checkpoints, and return the run.
+
+    Args:
+        data: (inputs, sets); or a `torch.utils.data.Dataset`, or any sequence, of (input, set); or a `SetTask`.
+        val: The same for validation, or the fraction of the training samples to use for it.
+        test: The same for the final test (None: as val).
+        method: dspn, idspn, mlp, lstm, slots, transformer or dense.
+        minutes: Training time (None: 15).
+        folder: Where the run is written: checkpoints, log and the best model.
+        options: Other options by their names in config.json, such as {"train.lr": 1e-3, "decoder.solver.steps": 20}.
+        resume: Continue an interrupted run in the folder, with the same data.
+        console: Where progress goes (None: the terminal).
+
+    `run.model.predict(inputs)` predicts sets; `setpredict.load(folder)` loads the run again.
+    """
+    if method not in METHODS:
+        raise UserError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    task = data if isinstance(data, SetTask) else memory(data, val=val, test=test)
+    experiment = preset("folder", method)
+    experiment.data.name = "memory"
+    given = dict(options or {})
+    if minutes is not None:
+        given["train.max_minutes"] = minutes
+    experiment = changed(experiment, given)
+    if resume:
+        experiment = RunFolder(folder).read_experiment()
+    augmented = experiment.data.augmented is not False and task.input_kind == "image"
+    seen = augment(task, experiment.data.augment, experiment.data.seed) if augmented else task
+    train_run(experiment, folder, resume=resume, console=console, task=seen)
+    run = load(folder)
+    run.data = task
+    return run

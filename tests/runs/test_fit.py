@@ -1,0 +1,110 @@
+"""`fit`: data in memory of every kind, resumed to the bit, and errors that name the sample."""
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import setpredict
+from setpredict.core.errors import UserError
+from setpredict.data.sources.memory import memory
+from setpredict.runs.fit import fit
+
+QUIET = Console(quiet=True)
+SHORT = {
+    "train.max_steps": 6,
+    "train.schedule": "constant",
+    "train.batch_size": 8,
+    "decoder.solver.steps": 3,
+    "encoder.hidden": [16],
+}
+
+
+def vectors(count: int = 40, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, 5)), [rng.normal(10, 3, size=(1 + n % 4, 2)) for n in range(count)]
+
+
+class Pairs(torch.utils.data.Dataset):
+    """A user's own Dataset, of tensors."""
+
+    def __init__(self, inputs, sets):
+        self.inputs, self.sets = inputs, sets
+
+    def __len__(self):
+        return len(self.sets)
+
+    def __getitem__(self, i):
+        return torch.as_tensor(self.inputs[i]), torch.as_tensor(self.sets[i])
+
+
+def test_arrays_and_a_dataset_train_the_same_model(tmp_path):
+    inputs, sets = vectors()
+    runs = [
+        fit(data, folder=tmp_path / name, options=SHORT, console=QUIET)
+        for name, data in (("arrays", (inputs, sets)), ("dataset", Pairs(inputs, sets)))
+    ]
+    weights = [run.model.state_dict() for run in runs]
+    assert all(torch.equal(w, weights[1][name]) for name, w in weights[0].items())
+    assert runs[0].task.max_size == 4
+    assert (len(runs[0].data.train), len(runs[0].data.val)) == (36, 4)
+    predicted = setpredict.load(tmp_path / "arrays").model.predict(inputs[:3].astype(np.float32))
+    assert predicted.elements.shape == (3, 4, 2)
+    seen = runs[0].task.denormalize(runs[0].data.val.batch(np.array([0]), 0).target.elements)
+    assert any(np.allclose(seen[0][: len(s)], s, atol=1e-4) for s in sets)  # in the user's units
+
+
+def test_an_interrupted_fit_resumes_to_the_bit(tmp_path):
+    data = vectors()
+    whole = fit(data, folder=tmp_path / "whole", options=SHORT, console=QUIET)
+    fit(data, folder=tmp_path / "parts", options={**SHORT, "train.max_steps": 3}, console=QUIET)
+    config = tmp_path / "parts" / "config.json"
+    config.write_text(config.read_text().replace('"max_steps": 3', '"max_steps": 6'))
+    parts = fit(data, folder=tmp_path / "parts", resume=True, console=QUIET)
+    theirs = parts.model.state_dict()
+    assert all(torch.equal(w, theirs[name]) for name, w in whole.model.state_dict().items())
+
+
+def test_images_with_boxes_warm_up_and_are_augmented(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, size=(20, 32, 32, 3), dtype=np.uint8)
+    boxes = [np.array([[4.0, 4, 16, 20]] * (1 + n % 2)) for n in range(20)]
+    options = {"train.max_steps": 4, "train.batch_size": 4, "input.widths": [8, 8, 8], "encoder.hidden": [16]}
+    run = fit((images, boxes), folder=tmp_path / "run", options=options, console=QUIET)
+    assert (run.task.kind, run.task.input_size, run.experiment.decoder.initial) == ("boxes", 32, "dense")
+    assert run.experiment.input.warmup == pytest.approx(0.3)
+    found = run.data.val.batch(np.array([0]), 0).target.elements[0, 0]
+    torch.testing.assert_close(found, torch.tensor([4.0, 4, 16, 20]) / 32)
+    assert run.model.predict(images[:2].transpose(0, 3, 1, 2) / 255).elements.shape == (2, 2, 4)
+
+
+def test_sets_as_inputs_and_categories():
+    sets = [[[float(n), "cat"], [2.0, "dog"]] for n in range(12)]
+    task = memory(([np.ones((n % 3, 2)) * n for n in range(12)], sets))
+    assert (task.input_kind, task.max_input_size, task.features) == ("set", 2, 3)
+    assert task.categories == {"x1": ("cat", "dog")}
+
+
+def test_errors_name_the_split_and_the_sample():
+    inputs, sets = vectors(6)
+    bad = {
+        "train has 6 inputs and 5 sets": (inputs, sets[:5]),
+        r"train, sample 2: the input is a vector of 4 numbers, not a vector of 5": (
+            [*inputs[:2], inputs[2][:4]],
+            sets[:3],
+        ),
+        r"train, sample 1: a set must be finite numbers of shape": (inputs[:2], [sets[0], np.full((1, 2), np.nan)]),
+        r"train, sample 1: elements must all have the same 2 features": (inputs[:2], [sets[0], np.zeros((1, 3))]),
+        r"train, sample 0: an image must be \(3, S, S\) or \(S, S, 3\), got \(4, 5, 5\)": (
+            np.zeros((1, 4, 5, 5)),
+            sets[:1],
+        ),
+        r"train, sample 0: an image must be uint8, or floats from 0 to 1": (np.full((1, 3, 5, 5), 3.0), sets[:1]),
+        "train has no samples": ([], []),
+        r"train, sample 0: expected \(input, set\), got int": [1, 2, 3],
+    }
+    for reason, data in bad.items():
+        with pytest.raises(UserError, match=reason):
+            memory(data)
+    with pytest.raises(UserError, match="val, sample 0: the input is a vector of 3 numbers"):
+        memory((inputs, sets), val=(inputs[:2, :3], sets[:2]))
