@@ -228,7 +228,9 @@ def test_a_saved_model_runs_the_users_code_only_if_allowed(module, tmp_path):
 @pytest.mark.parametrize(("kind", "size", "channels"), [("set", 3, 3), ("vector", 5, 8), ("conv", 32, 12)])
 def test_a_decoder_of_tokens_is_told_how_large_they_are(module, kind, size, channels):
     input = InputConfig(kind, size, hidden=(8,), widths=(8, 8, 12))
-    model = SetPredictor.from_config(ModelConfig(4, 2, latent=8, input=input, decoder=DecoderConfig("own_refine:Tokens")))
-    assert model.decoder.output.in_features == channels
+    model = SetPredictor.from_config(
+        ModelConfig(4, 2, latent=8, input=input, decoder=DecoderConfig("own_refine:Tokens"))
+    )
+    assert model.decoder.get_parameter("output.weight").shape[1] == channels
     given = {"set": [[[0.1, 0.2, 0.3]]], "vector": torch.rand(1, 5), "conv": torch.rand(1, 3, 32, 32)}[kind]
     assert model.predict(given).elements.shape == (1, 4, 2)

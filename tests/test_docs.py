@@ -134,6 +134,7 @@ def test_commands_are_valid(command: str, monkeypatch: pytest.MonkeyPatch, capsy
 
     monkeypatch.setattr(cli, "COMMANDS", {name: only_parsed(f) for name, f in cli.COMMANDS.items()})
     monkeypatch.setattr("setpredict.cli.train._train", lambda *args: called.append(args))
+    monkeypatch.setattr("setpredict.cli.compare._compare", lambda *args: called.append(args))
     words = [word.partition("|")[0] for word in shlex.split(command.replace("\\|", "|").replace("PRESET", "multisets"))]
     assert cli.run(words[1:]) == 0, capsys.readouterr().err
     assert called
@@ -171,6 +172,10 @@ def run_examples(page: str) -> None:
 
 def test_examples_of_the_method_run(workplace: Path):
     run_examples("docs/method.md")
+
+
+def test_examples_of_the_evaluation_run(workplace: Path):
+    run_examples("docs/evaluation.md")
 
 
 def test_examples_of_the_python_api_run(workplace: Path):

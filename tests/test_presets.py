@@ -138,7 +138,11 @@ def test_the_published_sizes_of_attention():
 def test_numbering_starts_from_its_input():
     for scale, points in (("paper", 64), ("small", 16)):
         dspn, idspn, transformer = (preset("numbering", m, scale) for m in ("dspn", "idspn", "transformer"))
-        assert (dspn.decoder.initial, idspn.decoder.initial, transformer.decoder.queries) == ("input", "input", "input+random")
+        assert (dspn.decoder.initial, idspn.decoder.initial, transformer.decoder.queries) == (
+            "input",
+            "input",
+            "input+random",
+        )
         assert {e.data.points for e in (dspn, idspn, transformer)} == {points}
         assert transformer.loss.cross_entropy
     paper = preset("numbering", "idspn", "paper")

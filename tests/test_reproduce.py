@@ -1,6 +1,7 @@
 """Studies and `reproduce`: a table on a small part of MNIST, interrupted and resumed, and the page made of it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from setpredict.cli.main import run
 from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
+from setpredict.presets import preset
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
-from setpredict.studies import changed, configure, studies
+from setpredict.runs.folder import RunFolder
+from setpredict.studies import RATES, Row, changed, configure, studies
 
 ROOT = Path(__file__).parents[1]
 
@@ -118,3 +121,32 @@ def test_mnist_at_small_scale_interrupted_and_resumed(real_data, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     assert run(["results"]) == run(["results", "--check"]) == 0
     assert "DSPN (last), 20 steps" in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_learning_rates_are_tuned_with_equal_budgets(tmp_path):
+    """Every rate starts from the same weights and trains as long; another seed uses what was found."""
+    base = preset("multisets", "mlp")
+    experiment = changed(base, {"data.train": 64, "data.val": 16, "data.test": 16, "train.max_minutes": 0.01})
+    row, quiet = Row("MLP", "mlp", rates=(1e-9, 1e-3)), Console(quiet=True)
+    tried = module.tune(experiment, row, tmp_path, quiet, None)
+    assert [t["lr"] for t in tried] == [1e-9, 1e-3]
+    assert all(t["minutes"] == 0.01 for t in tried)
+    assert tried[1]["score"] < tried[0]["score"]
+    configs = [RunFolder(tmp_path / f"mlp-lr{rate:g}").read_experiment() for rate in row.rates]
+    assert configs[0].train.seed == configs[1].train.seed == 0
+    assert replace(configs[0].train, lr=1e-3) == configs[1].train
+    again = module.tune(changed(experiment, {"train.seed": 1}), row, tmp_path, quiet, None)
+    assert again == tried
+
+
+def test_rows_of_images_start_from_one_encoder():
+    for table in ("clevr-state", "clevr-box"):
+        study = studies()[table]
+        tuned = [row for row in study.rows if row.rates]
+        assert {row.rates for row in tuned} == {RATES}
+        assert all(row.encoder == study.rows[0].name for row in tuned if "no warm-up" not in row.name)
+        for row in study.rows:
+            found = configure(study, row, "small", 0)
+            assert (found.input.kind, found.input.warmup, found.train.threads) == ("conv", 0, 1)
+    with pytest.raises(UserError, match="starts from 'Warm-up of the image encoder'; train that first"):
+        module._start_of(study.rows[1], study, Path("nowhere"), 0)

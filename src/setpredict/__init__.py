@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         PredictedSet,
         RandomSet,
         SharedSet,
+        SlotDecoder,
+        TransformerDecoder,
         descend,
         diagnose,
         suggest_step_size,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from setpredict.losses import OuterLoss, chamfer_loss, hungarian_loss, outer_loss
     from setpredict.matching import PairCost
     from setpredict.model import SetPredictor
+    from setpredict.runs.evaluate import evaluate
     from setpredict.runs.fit import fit
     from setpredict.runs.loaded import load
     from setpredict.sets import Prediction, Sets
@@ -60,6 +63,8 @@ _NAMES = {
         "PredictedSet",
         "RandomSet",
         "SharedSet",
+        "SlotDecoder",
+        "TransformerDecoder",
         "descend",
         "diagnose",
         "suggest_step_size",
@@ -68,6 +73,7 @@ _NAMES = {
     "losses": ["OuterLoss", "chamfer_loss", "hungarian_loss", "outer_loss"],
     "matching": ["PairCost"],
     "model": ["SetPredictor"],
+    "runs.evaluate": ["evaluate"],
     "runs.fit": ["fit"],
     "runs.loaded": ["load"],
     "sets": ["Prediction", "Sets"],
@@ -101,13 +107,16 @@ __all__ = [
     "SetPredictor",
     "Sets",
     "SharedSet",
+    "SlotDecoder",
+    "TransformerDecoder",
     "Unrolled",
     "UserError",
     "chamfer_loss",
     "descend",
     "diagnose",
-    "hungarian_loss",
+    "evaluate",
     "fit",
+    "hungarian_loss",
     "load",
     "outer_loss",
     "suggest_step_size",

@@ -108,7 +108,7 @@ def resolved(experiment: Experiment, task: SetTask) -> Experiment:
     """
     input, decoder, loss, dense = experiment.input, experiment.decoder, experiment.loss, task.has_centers
     if input.warmup is None:
-        input = replace(input, warmup=WARMUP if dense and decoder.kind != "dense" else 0)
+        input = replace(input, warmup=WARMUP if dense and decoder.kind != "dense" else 0.0)
     if decoder.initial == "auto":
         decoder = replace(decoder, initial="dense" if dense and decoder.kind == "dspn" else "learned")
         if decoder.initial == "dense" and decoder.solver == GradientDescent():

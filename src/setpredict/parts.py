@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from setpredict.decoders import (
     TransformerDecoder,
     initial_set,
 )
+from setpredict.decoders.projection import simplexes, unit_box
 from setpredict.encoders import (
     MLP,
     ConvEncoder,
@@ -89,16 +91,27 @@ def _decoder(c: ModelConfig) -> nn.Module:
             return DSPN(
                 encoder,
                 **shape,
-                initial=initial_set(d.initial, **shape, mask=mask, latent=c.latent, **options),
+                initial=initial_set(
+                    "learned" if d.initial == "auto" else d.initial, **shape, mask=mask, latent=c.latent, **options
+                ),
                 solver=d.solver,
                 gradient=d.gradient,
                 loss=d.loss,
                 mask=mask,
                 learned_steps=d.step_scale == "learned",
-                project=unit_box(c.feature_scale) if d.project == "unit" else None,
+                held=c.input.size if d.initial == "input" and d.step_scale == "added" else 0,
+                project=_projection(c),
                 recompute=d.recompute,
             )
     raise UserError(f"decoder.kind must be dspn, slots, transformer, mlp, lstm, dense or module:Class, got {d.kind!r}")
+
+
+def _projection(c: ModelConfig) -> Callable[[Tensor], Tensor] | None:
+    """Where elements are kept after every step."""
+    if c.decoder.project == "simplex" and not c.groups:
+        raise UserError("decoder.project simplex is for categories, and the elements have none")
+    kinds = {"unit": partial(unit_box, c.feature_scale), "simplex": partial(simplexes, c.groups.values())}
+    return kinds[c.decoder.project]() if c.decoder.project in kinds else None
 
 
 def _check_input_elements(c: ModelConfig, option: str) -> None:
@@ -185,8 +198,3 @@ def own_class(name: str, what: str) -> type[nn.Module]:
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise UserError(f"{what} {name!r} must be an nn.Module class, got {found!r}")
     return found
-
-
-def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
-    """Clamp every feature to [0, 1], in the decoder's units."""
-    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale or 1.0))

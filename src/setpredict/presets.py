@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from setpredict.config import (
     DataConfig,
@@ -44,6 +44,10 @@ IDSPN = DecoderConfig(
 )
 
 
+NUMBERED: dict[str, Any] = {"initial": "input", "step_scale": "added", "project": "simplex"}
+"""Outputs that add categories to the elements of the input: as in the iDSPN paper's numbering."""
+
+
 def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experiment:
     """The experiment of that name, for a method, at the paper's scale or one for two CPU cores and under an hour."""
     if name not in PRESETS:
@@ -63,7 +67,7 @@ def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experi
     elif method != "dspn":
         experiment.decoder = replace(experiment.decoder, kind=method)
     if method == "dense":
-        experiment.loss, experiment.input = replace(experiment.loss, dense=1.0), replace(experiment.input, warmup=0)
+        experiment.loss, experiment.input = replace(experiment.loss, dense=1.0), replace(experiment.input, warmup=0.0)
     return experiment
 
 
@@ -87,7 +91,7 @@ def _numbering(data: DataConfig, scale: Scale) -> Experiment:
     return Experiment(
         data,
         encoder=EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalize=False),
-        decoder=DecoderConfig(solver=GradientDescent(steps=20, step_size=1.0), loss="squared", initial="input"),
+        decoder=DecoderConfig(solver=GradientDescent(steps=20, step_size=1.0), loss="squared", **NUMBERED),
         loss=LossConfig("hungarian", cost="squared", masks="filter"),
         train=train,
     )
@@ -122,7 +126,7 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
     return Experiment(
         data,
         latent=256,
-        input=InputConfig("conv", warmup=3000),
+        input=InputConfig("conv", warmup=3000.0),
         encoder=EncoderConfig("relation", hidden=(128,)),
         decoder=DecoderConfig(hidden=(256, 256)),
         train=TrainConfig(
@@ -176,21 +180,35 @@ def _with_attention(experiment: Experiment, method: Method, scale: Scale) -> Non
     experiment.train = replace(experiment.train, warmup_steps=warm, clip_grad=experiment.train.clip_grad or 1.0)
 
 
+def _as_multisets_of_the_release(experiment: Experiment) -> None:
+    """Section 4.2 of the iDSPN paper, whose release learns Y0 and regularizes the distance from it."""
+    experiment.latent, experiment.input = 512, replace(experiment.input, shared=False)
+    solver = replace(IDSPN.solver, clip_norm=None, penalty=0.1, penalty_reduction="mean")
+    experiment.decoder = replace(experiment.decoder, solver=solver, initial="learned-normal")
+    # 40 epochs of 64,000 sets there; epochs have 32,000 sets here
+    experiment.train = TrainConfig(batch_size=128, lr=1e-3, epochs=80, workers=experiment.train.workers)
+
+
 def _as_idspn(experiment: Experiment, scale: Scale) -> None:
     """The follow-up paper's decoder, encoder and settings in place of the paper's."""
     data = experiment.data.name
     experiment.decoder = replace(IDSPN, hidden=experiment.decoder.hidden)
     if data == "numbering":
-        experiment.decoder.initial = "input"
-        experiment.decoder.solver = replace(IDSPN.solver, clip_norm=40.0)
+        experiment.decoder = replace(experiment.decoder, solver=replace(IDSPN.solver, clip_norm=40.0), **NUMBERED)
     experiment.loss = replace(experiment.loss, steps="last", repr_weight=0.0)
     if scale == "paper":
         experiment.latent = 512 if data in ("clevr", "scenes") else experiment.latent
-        experiment.decoder.solver = replace(IDSPN.solver, steps=40)
-        experiment.encoder = EncoderConfig("mlp", hidden=(512,), pool="fspool-free", normalize=False)
+        steps = 20 if data == "numbering" else 40
+        experiment.decoder.solver = replace(experiment.decoder.solver, steps=steps)
+        experiment.encoder = EncoderConfig("mlp", hidden=(512,), pool="fspool-free", normalize=False, init="torch")
         experiment.input = replace(experiment.input, depth=18, tail="idspn")
         train = TrainConfig(batch_size=128, lr=1e-3, schedule="step", few_steps_until=0.5)
         experiment.train = replace(train, workers=experiment.train.workers)
+        if data == "multisets":
+            _as_multisets_of_the_release(experiment)
+        elif data == "numbering":
+            experiment.encoder.hidden = (256,)
+            experiment.train = TrainConfig(batch_size=128, lr=1e-3, epochs=50)
         return
     hidden = experiment.encoder.hidden[:1]
     experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalize=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 import numpy as np
 import torch
@@ -154,7 +154,7 @@ class Sets:
         if isinstance(index, Sequence | np.ndarray) and getattr(index, "ndim", 1):
             index = torch.as_tensor(np.asarray(index, dtype=None if len(index) else np.int64))
         if not isinstance(index, slice) and getattr(index, "ndim", 0) == 0:  # numpy's and torch's single numbers too
-            index = operator.index(index)
+            index = operator.index(cast(SupportsIndex, index))
             if not -len(self) <= index < len(self):
                 raise IndexError(f"index {index} is out of range for {len(self)} sets")
             index = slice(index, index + 1 or None)

@@ -228,6 +228,34 @@ def _ablations() -> Study:
     )
 
 
+def _image_parts(preset_name: str, scenes: Changes) -> Study:
+    """What each part of the image path contributes, at equal time."""
+    equal = {"train.max_minutes": 12.0, "train.workers": 0, "train.threads": 1, "input.warmup": 0.3}
+    narrow = {"input.kind": "resnet", "input.depth": 10, "input.width": 16, "input.tail": "idspn"}
+    rows = (
+        Row("iDSPN", "idspn", steps=(20,)),
+        Row("ResNet10 of 16 channels", "idspn", narrow, (20,)),
+        Row("no warm-up", "idspn", {"input.warmup": 0}, (20,)),
+        Row("dense loss kept", "idspn", {"loss.dense": 0.1}, (20,)),
+        Row("dense head alone", "dense", {"input.warmup": 0}),
+        Row("DSPN from the dense head", "dspn", DENSE, (0, 5)),
+        Row("the same, padding matched", "dspn", {**DENSE, "loss.masks": "feature"}, (0, 5)),
+    )
+    groups = {
+        "Image encoder": {"conv": "iDSPN", "ResNet10 of 16 channels": "ResNet10 of 16 channels"},
+        "Warm-up": {"for 30 % of the time": "iDSPN", "none": "no warm-up"},
+        "Loss of the dense head after the warm-up": {"none": "iDSPN", "a tenth": "dense loss kept"},
+        "Initial set": {
+            "random (iDSPN)": "iDSPN",
+            "dense head, no descent": "dense head alone",
+            "dense head, DSPN": "DSPN from the dense head",
+            "dense head, DSPN, padding matched": "the same, padding matched",
+        },
+    }
+    about = "States of generated scenes after 12 minutes of training on one core, one thing changed at a time."
+    return Study("Parts of the image path", preset_name, rows, equal, groups, about, small=scenes)
+
+
 def studies() -> dict[str, Study]:
     """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not found."""
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
@@ -252,6 +280,7 @@ def studies() -> dict[str, Study]:
         "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
         "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
         "ablations": _ablations(),
+        "images": _image_parts(f"{kind}-state", scenes),
     }
 
 

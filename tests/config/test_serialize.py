@@ -91,7 +91,7 @@ def test_whole_numbers_are_read_as_floats_where_a_float_is_expected():
         ({"encoder": {"normalise": True}}, "config.json.encoder.normalise is not a known field; did you mean "),
         ({"decoder": {"steps": 1}}, "config.json.decoder.steps is not a known field; "),
         ({"decoder": {"solver": {"step": 1}}}, "config.json.decoder.solver.step is not a known field; did you mean "),
-        ({"qqq": 1}, "config.json.qqq is not a known field; known fields are data, latent, input, "),
+        ({"qqq": 1}, "config.json.qqq is not a known field; known fields are data, latent, coordinates, "),
         ({"latent": "8"}, "config.json.latent must be int, got '8'"),
         ({"latent": 8.0}, "config.json.latent must be int, got 8.0"),
         ({"latent": True}, "config.json.latent must be int, got True"),

@@ -39,7 +39,8 @@ def holder(tmp_path: Path):
 
 def test_the_error_names_the_owner(tmp_path, holder):
     path = tmp_path / "a.lock"
-    message = rf"^runs/x is in use: process {holder.pid} on {re.escape(socket.gethostname())} is training it since 2"
+    host = re.escape(socket.gethostname())
+    message = rf"^runs/x is in use: process {holder.pid} on {host} has been training it since 2"
     with pytest.raises(UserError, match=message):
         check_unlocked(path, "runs/x")
     with pytest.raises(UserError, match=message), process_lock(path, "runs/x"):

@@ -65,6 +65,7 @@ def slots_by_loops(model: SlotDecoder, code: Code) -> torch.Tensor:
 
 def test_slots_follow_the_published_algorithm():
     model, code = decoder("slots"), tokens()
+    assert isinstance(model, SlotDecoder)
     expected = model.output(slots_by_loops(model, code))
     final = model(code).final
     torch.testing.assert_close(final.elements, expected[..., :-1])

@@ -1,5 +1,7 @@
 """Codes with tokens: what input encoders offer, and that nothing is computed that the decoder does not need."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -67,7 +69,7 @@ def test_positions_tell_equal_cells_apart():
 @pytest.mark.parametrize("kind", ["conv", "resnet"])
 def test_without_a_vector_the_network_ends_with_the_map(kind):
     """The same map, from the same weights, by fewer layers."""
-    options = {"depth": 10, "width": 8} if kind == "resnet" else {"widths": (8, 8, 12, 16)}
+    options: dict[str, Any] = {"depth": 10, "width": 8} if kind == "resnet" else {"widths": (8, 8, 12, 16)}
     cls = ResNetEncoder if kind == "resnet" else ConvEncoder
     full, short = cls(8, 64, **options).eval(), cls(8, 64, **options, vector=False).eval()
     kept = short.state_dict()

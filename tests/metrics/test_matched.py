@@ -82,7 +82,7 @@ def test_elements_without_numbers_are_matched_by_their_categories():
     assert metric.compute() == ElementErrors(2, accuracy={"kind": 1.0}, confusion={"kind": [[1, 0], [0, 1]]})
 
 
-@pytest.mark.parametrize("N, M", [(0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize(("N", "M"), [(0, 3), (3, 0), (0, 0)])
 def test_empty_sets(N: int, M: int):
     metric = MatchedErrors(LAYOUT)
     predicted = Sets(torch.rand(2, 3, 5), torch.zeros(2, 3))

@@ -113,8 +113,8 @@ def test_a_report_is_complete_and_needs_no_network(runs: dict[str, Path]):
     text = file.read_text(encoding="utf-8")
     page = Outline(text)
     assert page.headings == [
-        "Evaluation", "Training", "Sets taking shape", "Beyond the trained steps", "Set sizes", "Settings",
-        "Time and hardware",
+        "Evaluation", "Is it any good?", "Training", "Sets taking shape", "Beyond the trained steps", "Set sizes",
+        "Settings", "Time and hardware",
     ]  # fmt: skip
     assert all(link.startswith("data:") for link in page.fetched)
     assert not re.search(r"https?://|@import|url\(", text)

@@ -1,5 +1,6 @@
 """Runs on images: warm-up, the dense head alone and as initial set, and initial weights from it."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -17,10 +18,13 @@ from setpredict.config import (
     LossConfig,
     TrainConfig,
 )
+from setpredict.encoders import ResNetEncoder
+from setpredict.runs import training_run
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
 from setpredict.runs.train import train_run
+from setpredict.training.evaluation import evaluate
 from tests.training.comparing import differences
 
 
@@ -106,3 +110,55 @@ def test_data_without_centers_say_so(tiny, run_folder, change, option):
     with pytest.raises(UserError, match=f"{option} needs a dense head, and multisets does not say where in an image"):
         go(replace(tiny, **change), run_folder)
     assert not run_folder.exists()
+
+
+def test_a_warm_up_can_be_a_fraction_of_the_training(images, tmp_path):
+    """Half of 8 steps is 4 steps."""
+    images.train.schedule = "constant"
+    go(images, tmp_path / "steps")
+    images.input = replace(images.input, warmup=0.5)
+    go(images, tmp_path / "fraction")
+    steps, fraction = (dict(load(tmp_path / name).model.state_dict()) for name in ("steps", "fraction"))
+    assert differences(steps, fraction) == []
+
+
+def test_a_run_from_weights_of_a_file_needs_the_file_only_at_its_start(images, tmp_path):
+    images.data.size = 64
+    images.input = InputConfig("resnet", depth=10, width=8, tail="idspn", freeze="stem", weights_rate=0.5)
+    with pytest.raises(UserError, match=r"--input.freeze keeps weights from a file: add --input.weights"):
+        go(images, tmp_path / "run")
+    file = tmp_path / "imagenet.pth"
+    torch.manual_seed(1)
+    torch.save({f"module.{n}": w for n, w in ResNetEncoder(8, 64, 10, 8, "idspn").state_dict().items()}, file)
+    images.input = replace(images.input, weights=str(file))
+    images.train.max_steps = 2
+    go(images, tmp_path / "run")
+    file.unlink()
+    images.train.max_steps = 4
+    go(images, tmp_path / "run", resume=True)
+    run = load(tmp_path / "run")
+    assert run.model.config.input.pretrained
+    torch.manual_seed(1)
+    given = ResNetEncoder(8, 64, 10, 8, "idspn")
+    body = run.model.get_submodule("input_encoder.backbone")
+    assert torch.equal(body.conv1.weight, given.conv1.weight)  # frozen
+    assert not torch.equal(body.layer1[0].conv1.weight, given.layer1[0].conv1.weight)
+    assert torch.equal(body.layer1[0].bn1.running_mean, given.layer1[0].bn1.running_mean)
+    images.input = replace(images.input, kind="conv", freeze="none")
+    with pytest.raises(UserError, match=r"--input.weights are of a ResNet: add --input.kind resnet"):
+        go(images, tmp_path / "conv")
+
+
+def test_validation_takes_a_tenth_of_the_time_at_most(images, tmp_path, monkeypatch):
+    """An epoch has 4 steps; a validation that takes as long as many of them comes seldom."""
+
+    def slowly(*args, **options):
+        time.sleep(0.5)
+        return evaluate(*args, **options)
+
+    monkeypatch.setattr(training_run, "evaluate", slowly)
+    images.train = replace(images.train, val_every=None, max_steps=40)
+    go(images, tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    count = sum("val_AP∞" in row for row in run.read_log())
+    assert 2 <= count <= 2 + run.read_summary()["seconds"] / 4.5

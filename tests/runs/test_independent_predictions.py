@@ -17,7 +17,8 @@ FRESH = {
     "two elements": ModelConfig(2, 2, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS)),
     "sigmoid": ModelConfig(9, 2, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS, mask="sigmoid")),
     "predicted": ModelConfig(
-        5, 2, input=InputConfig("vector", 7), encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS, initial="predicted")
+        5, 2, input=InputConfig("vector", 7), encoder=SMALL,
+        decoder=DecoderConfig(solver=THREE_STEPS, initial="predicted"),
     ),
     "lstm": ModelConfig(5, 2, encoder=SMALL, decoder=DecoderConfig("lstm", hidden=(32,))),
 }  # fmt: skip

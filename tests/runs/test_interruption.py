@@ -93,7 +93,8 @@ def test_a_second_training_in_the_same_folder_names_the_first(run_folder, tiny):
     process, run = launch(run_folder), RunFolder(run_folder)
     wait_for_steps(run, process)
     try:
-        message = rf"tiny is in use: process {process.pid} on {re.escape(socket.gethostname())} is training it since "
+        host = re.escape(socket.gethostname())
+        message = rf"tiny is in use: process {process.pid} on {host} has been training it since "
         for options in ({}, {"resume": True}):
             with pytest.raises(UserError, match=message):
                 go(run.read_experiment(), run_folder, **options)

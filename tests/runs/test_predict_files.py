@@ -97,7 +97,8 @@ def test_an_answer_has_elements_scores_fields_and_text(points):
     for element, fields, text in zip(answer.elements.tolist(), answer.fields, answer.text):
         assert fields == Fields({"x": element[0], "y": element[1]}, {})
         assert text == f"({element[0]:.2f}, {element[1]:.2f})"
-    expected = {"input": POINTS, "set": answer.elements.tolist(), "score": answer.scores.tolist()}
+    pairs = zip(answer.elements.tolist(), answer.scores.tolist())
+    expected = {"input": POINTS, "set": [{"score": score, "x": x, "y": y} for (x, y), score in pairs]}
     assert answer.to_dict() == expected
     assert json.loads(json.dumps(answer.to_dict())) == expected
 
@@ -124,6 +125,8 @@ def test_boxes_are_in_pixels_of_the_original_image(boxes, tmp_path):
     assert answer.text == ["x 0 to 200, y 0 to 100 pixels cat", "x 20 to 100, y 20 to 60 pixels red dog"]
     assert [f.categories for f in answer.fields] == [{"pet": "cat"}, {"pet": "red dog"}]
     assert answer.fields[1].numbers == pytest.approx({"x0": 20, "y0": 20, "x1": 100, "y1": 60})
+    assert answer.to_dict()["set"][0] == {"score": 1.0, "x0": 0, "y0": 0, "x1": 200, "y1": 100, "pet": "cat"}
+    assert [len(answer.above(t)) for t in (0.5, 0.8, 1.0)] == [2, 1, 0]
 
 
 def test_numbers_are_in_the_units_of_the_data(tmp_path):
@@ -169,4 +172,4 @@ def test_empty_sets_and_other_kinds_of_inputs(points, boxes, tmp_path):
 
 def test_an_answer_without_elements_is_valid_json():
     answer = Answer("x", torch.zeros(0, 2), torch.zeros(0), [], [])
-    assert json.dumps(answer.to_dict()) == '{"input": "x", "set": [], "score": []}'
+    assert json.dumps(answer.to_dict()) == '{"input": "x", "set": []}'

@@ -61,7 +61,7 @@ def test_a_run_leaves_everything_behind(tiny, run_folder):
     assert pictures == ["6 multisets 2"] * 3
     assert run.read_summary() == {
         "step": 12, "seconds": content(run_folder)["seconds"], "best": list(seen.score),
-        "ended_by": f"--max-steps 12 (after {12 / 50:.1f} of --epochs 100)",
+        "ended_by": f"--max-steps 12 (after {12 / 8:.1f} of --epochs 100)",
     }  # fmt: skip
     SetPredictor.from_pretrained(run.best_path).predict([[[0.1, 0.2]] * 4])
 

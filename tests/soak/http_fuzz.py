@@ -177,6 +177,9 @@ def fuzz(server: Server, rng: random.Random, tally: Tally, requests: int, second
         thread.join()
     if not server.job.is_running:
         tally.wrong("unanswered", f"the server ended: {server.job.said[-500:]}")
+    said = server.job.said
+    if "Traceback" in said:
+        tally.wrong("5xx", f"the server's log has an error: {said[said.index('Traceback') :][:2000]}")
 
 
 def _count(tally: Tally, status: int, answer: bytes, valid: bool, sent: bytes) -> None:

@@ -27,11 +27,7 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
     """Variable sets, whose last evaluation batch is uneven: 21 samples in batches of 4 over 2 processes."""
     data = DataConfig("multisets", points=4, variable=True, train=32, val=10, test=21)
     train = TrainConfig(max_steps=2, batch_size=batch_size, threads=1, seed=3)
-    if decoder in (
-        "image",
-        "warm-up",
-        "dense",
-    ):  # batch norms have statistics per process
+    if decoder in ("image", "warm-up", "dense", "slots on images"):  # batch norms have statistics per process
         data = DataConfig("scenes", size=64, max_objects=3, train=32, val=10, test=21)
         train.ema = 0.5
     kinds = {
@@ -50,7 +46,7 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
         "warm-up": DecoderConfig(solver=GradientDescent(steps=2), initial="dense", step_scale="learned"),
         "dense": DecoderConfig("dense"),
     }  # fmt: skip
-    warmup = int(decoder == "warm-up")
+    warmup = int(decoder in ("warm-up", "slots on images"))
     input = InputConfig("conv", widths=(4, 4, 6), warmup=warmup)
     parts = {"input": input, "encoder": EncoderConfig(hidden=(8,)), "decoder": kinds[decoder]}
     return Experiment(data, latent=8, **parts, loss=LossConfig(dense=float(decoder == "dense")), train=train)

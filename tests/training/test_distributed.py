@@ -34,7 +34,9 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize("decoder", ["dspn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("idspn", "mlp"))])
+@pytest.mark.parametrize(
+    "decoder", ["dspn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("idspn", "slots", "transformer", "mlp"))]
+)
 def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     """Adam's first moment holds the gradients of both steps."""
     two, one = tmp_path / "two", tmp_path / "one"
@@ -50,7 +52,9 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     assert first["metrics"] == pytest.approx(alone["metrics"], rel=1e-4)  # weights differ in their last bits
 
 
-@pytest.mark.parametrize("kind", ["warm-up", *(pytest.param(k, marks=pytest.mark.slow) for k in ("image", "dense"))])
+@pytest.mark.parametrize(
+    "kind", ["warm-up", *(pytest.param(k, marks=pytest.mark.slow) for k in ("image", "dense", "slots on images"))]
+)
 def test_two_processes_validate_the_same_model(tmp_path, kind):
     command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(tmp_path), kind, "4"]
     subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)

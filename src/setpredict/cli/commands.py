@@ -10,9 +10,11 @@ from tyro.conf import Positional, UseAppendAction, arg
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 
+TableName = Literal["mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "ablations", "images"]
+
 
 def reproduce(
-    table: Positional[Literal["mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "ablations"]],
+    table: Positional[TableName],
     scale: Literal["paper", "small"] = "small",
     runs: int = 6,
     rows: tuple[str, ...] = (),
@@ -93,6 +95,7 @@ def plot(
     steps: tuple[int, ...] = (),
     baseline: Path | None = None,
     split: Literal["test", "val", "train"] = "test",
+    data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
     out: Path | None = None,
     allow_own_code: bool = False,
 ) -> None:
@@ -104,6 +107,7 @@ def plot(
         steps: Which inner steps, such as 0 1 2 5 10 20; more than in training is fine (none: a few up to T).
         baseline: Another run on the same data, whose predictions are drawn beside.
         split: Where the samples come from.
+        data_folder: Other data than the model's own: whatever `setpredict data check` opens.
         out: The folder for the figures (None: RUN/plots).
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
@@ -113,7 +117,7 @@ def plot(
 
     if not samples:
         raise UserError("--samples needs at least one number")
-    plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code)
+    plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code, data_folder)
 
 
 def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, allow_own_code: bool = False) -> None:

@@ -49,6 +49,8 @@ def predict(
         raise UserError("predict needs at least one input")
     if threshold is not None and not threshold < 1:
         raise UserError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
+    if steps is not None and steps < 0:
+        raise UserError(f"--steps must be 0 or more, got {steps}")
     loaded = load(run, allow_own_code=allow_own_code)
     task, shown = loaded.task, 0.5 if threshold is None else threshold
     kept = 0.0 if coco and threshold is None else shown

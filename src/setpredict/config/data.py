@@ -8,6 +8,8 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+DataName = Literal["multisets", "polygons", "numbering", "mnist", "clevr", "scenes", "folder", "coco", "memory"]
+
 
 @dataclass
 class AugmentConfig:
@@ -27,7 +29,7 @@ class AugmentConfig:
 class DataConfig:
     """The data set."""
 
-    name: Literal["multisets", "polygons", "numbering", "mnist", "clevr", "scenes", "folder", "coco", "memory"] = "multisets"
+    name: DataName = "multisets"
     """Which data set; memory is that of `setpredict.fit`."""
     folder: str | None = None
     """mnist, clevr: its folder (None: below $SETPREDICT_DATA). folder, coco: its folder, required; folder accepts

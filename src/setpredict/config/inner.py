@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from setpredict.core.errors import UserError
 
@@ -25,10 +25,13 @@ class GradientDescent:
     clip_norm: float | None = None
     """Largest norm of the inner gradient of one sample (iDSPN uses 10)."""
     penalty: float = 0.0
-    """Weight of the squared distance from the initial set, which pulls the set back towards it."""
+    """Weight of half the squared distance from the initial set, which pulls the set back towards it. An initial set
+    that is learned gets its gradient through this where the first steps are not differentiated."""
     stop_below: float | None = None
     """Stop a sample once its representation loss is below this. `prediction.steps_taken` counts its steps; stopped
     samples cost no more time."""
+    penalty_reduction: Literal["sum", "mean"] = "sum"
+    """The squared distance of the penalty is summed over the numbers in a set, or averaged (iDSPN)."""
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -39,6 +42,8 @@ class GradientDescent:
             raise UserError(f"momentum must be from 0 to below 1, got {self.momentum}")
         if self.nesterov and not self.momentum:
             raise UserError("nesterov=True needs a momentum above 0, got momentum=0")
+        if not 0 <= self.penalty < float("inf"):
+            raise UserError(f"penalty must be 0 or more, got {self.penalty}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise UserError(f"clip_norm must be above 0, or None for no clipping, got {self.clip_norm}")
         if self.clip_norm is not None and self.clip_norm > 1e18:  # float32 must hold its square

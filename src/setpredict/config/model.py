@@ -54,7 +54,7 @@ class InputConfig:
     dense: bool = False
     """Images: whether there is a dense head. Set by whatever needs one: warmup, loss.dense, decoder.initial dense,
     --method dense."""
-    warmup: float | None = 0
+    warmup: float | None = 0.0
     """Images: train the encoder with its dense head alone before the decoder joins: for this many steps, or, below 1,
     for this fraction of the training (None: chosen for the data)."""
     max_size: int = 0
@@ -83,6 +83,8 @@ class EncoderConfig:
     """Divide by the set size before pooling, as the paper does."""
     mask_sum: bool = False
     """Make the last latent number four times the mean of the masks: an explicit signal for the size of the set."""
+    init: Literal["xavier", "torch"] = "xavier"
+    """How linear layers are initialized: Xavier-uniform with zero biases (the paper), or PyTorch's default (iDSPN)."""
 
 
 @dataclass
@@ -100,11 +102,12 @@ class DecoderConfig:
     """The representation loss: Huber (the paper) or squared (iDSPN)."""
     mask: Literal["clamp", "sigmoid", "free"] = "clamp"
     """How masks are kept: clamped to [0, 1] (the paper), a sigmoid, or free (iDSPN)."""
-    initial: Literal["auto", "learned", "fixed", "random", "predicted", "dense", "input"] = "learned"
-    """The initial set Y0: a parameter (the paper), a constant, drawn per sample (iDSPN), predicted by an MLP, the best
-    cells of a dense head (images), or the input set, whose features come first and the others at random."""
+    initial: Literal["auto", "learned", "learned-normal", "fixed", "random", "predicted", "dense", "input"] = "learned"
+    """The initial set Y0: a parameter that starts uniform (the paper) or normal (learned-normal), a constant, drawn
+    per sample (iDSPN), predicted by an MLP, the best cells of a dense head (images), or the input set, whose features
+    come first and the others at random."""
     initial_scale: float = 0.1
-    """Standard deviation of a random initial set."""
+    """Standard deviation of a random initial set, and of a learned-normal one before training."""
     queries: Literal["learned", "random", "input", "input+random"] = "learned"
     """transformer: what it starts from: parameters (DETR), drawn per sample, or the elements of the input set, as they
     are or with random numbers added."""
@@ -112,10 +115,11 @@ class DecoderConfig:
     """slots, transformer: numbers per slot or query."""
     heads: int = 4
     """transformer: attention heads."""
-    step_scale: Literal["equal", "learned"] = "equal"
-    """One step size for all features, or a learned factor of it per feature, which can leave some of them in place."""
-    project: Literal["none", "unit"] = "none"
-    """`unit` keeps elements in the unit box after each step."""
+    step_scale: Literal["equal", "learned", "added"] = "equal"
+    """One step size for all features; a learned factor of it per feature, which can leave some of them in place; or,
+    with initial input, 0 for the features that the input has, so that only added ones move."""
+    project: Literal["none", "unit", "simplex"] = "none"
+    """`unit` keeps elements in the unit box after each step, `simplex` every one-hot group at probabilities."""
     recompute: bool = False
     """Recompute in the backward pass what it would otherwise keep of every step: about 4/3 of the time, for memory that
     hardly grows with T."""

@@ -96,7 +96,7 @@ def _owner(path: Path) -> str:
     owner = _read(path)
     if not owner:
         return "another process is training it"
-    return f"process {owner.get('pid')} on {owner.get('host')} is training it since {owner.get('since')}"
+    return f"process {owner.get('pid')} on {owner.get('host')} has been training it since {owner.get('since')}"
 
 
 def _is_running(owner: dict[str, object]) -> bool:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from setpredict.core.errors import UserError
 
 if TYPE_CHECKING:
+    from setpredict.data.locate import open_path
     from setpredict.data.task import Batch, SetTask
 
-__all__ = ["NAMES", "Batch", "SetTask", "load"]
+__all__ = ["NAMES", "Batch", "SetTask", "load", "open_path"]
 
 NAMES = ("multisets", "polygons", "numbering", "mnist", "clevr", "scenes", "folder", "coco")
 
@@ -38,4 +39,6 @@ def load(name: str, **options: Any) -> SetTask:
 def __getattr__(name: str) -> Any:
     if name in ("Batch", "SetTask"):
         return getattr(import_module(f"{__name__}.task"), name)
+    if name == "open_path":  # any data set by its path, as `setpredict data check` opens it
+        return import_module(f"{__name__}.locate").open_path
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

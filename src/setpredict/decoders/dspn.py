@@ -40,6 +40,7 @@ class DSPN(nn.Module):
         mask: How masks are kept: "clamp", "sigmoid", "free", or "none" for sets of fixed size.
         learned_steps: Learn one factor of the step size per feature (and mask): those of features that the initial set
             already has right can go to 0.
+        held: How many of the first features stay where the initial set has them.
         project: Applied to the elements after every step, such as a clamp to the unit box.
         fast: Use the hand-derived step for the built-in encoders; False computes their inner gradients like everybody
             else's, by `torch.func`.
@@ -66,6 +67,7 @@ class DSPN(nn.Module):
         loss: ReprLoss = "huber",
         mask: MaskKind = "clamp",
         learned_steps: bool = False,
+        held: int = 0,
         project: Callable[[Tensor], Tensor] | None = None,
         fast: bool = True,
         recompute: bool = False,
@@ -85,7 +87,8 @@ class DSPN(nn.Module):
             initial = initial_set(initial, self.max_size, self.features, mask, latent=latent)
         self.initial = initial
         self.step_scale = nn.Parameter(torch.ones(self.features + (mask != "none"))) if learned_steps else None
-        self._check_initial_is_trained(self.steps)
+        self.held = held
+        self._check_initial_is_trained(self.solver)
 
     @property
     def steps(self) -> int:
@@ -124,7 +127,7 @@ class DSPN(nn.Module):
         """
         solver = solver or self.solver
         solver = solver if steps is None else replace(solver, steps=steps)
-        self._check_initial_is_trained(solver.steps)
+        self._check_initial_is_trained(solver)
         code = as_code(code)
         with _Unchanged(self.encoder), torch.autocast(code.vector.device.type, enabled=False):
             code = replace(code, vector=_full_precision(code.vector))  # half precision would lose the inner gradients
@@ -133,6 +136,9 @@ class DSPN(nn.Module):
                 raise ValueError("weights must be float32 or float64 here; for half precision use torch.autocast")
             state = self.initial(code, keys) if start is None else self._state_of(start, z)
             scale = None if self.step_scale is None else self.step_scale.to(z.dtype)
+            if self.held:
+                moves = torch.arange(state.shape[-1], device=z.device) >= self.held  # (C,)
+                scale = moves.to(z.dtype) if scale is None else scale * moves
             objective = self._objective(state, z)
             found = descend(objective, state, solver, self.gradient, project=self._project, scale=scale)
         elements, mask = self._read(found.states)
@@ -188,13 +194,15 @@ class DSPN(nn.Module):
             return torch.cat([state[..., :-1], torch.logit(state[..., -1:], eps=1e-6)], dim=-1)
         return state
 
-    def _check_initial_is_trained(self, steps: int) -> None:
+    def _check_initial_is_trained(self, solver: GradientDescent) -> None:
         """A learned or predicted initial set must get a gradient, or DDP hangs and nothing is learned."""
-        last = self.gradient.differentiated(steps)
-        if last < steps and self.training and any(p.requires_grad for p in self.initial.parameters()):
+        steps, last = solver.steps, self.gradient.differentiated(solver.steps)
+        learned = self.training and any(p.requires_grad for p in self.initial.parameters())
+        if learned and last < steps and not solver.penalty:
             raise UserError(
                 f"the initial set gets no gradient: only the last {last} of {steps} steps are differentiated. "
-                "Use a random or fixed initial set, or differentiate through all steps (gradient unrolled)."
+                "Use a random or fixed initial set, a penalty, which pulls sets towards it (iDSPN's release: 0.1, "
+                "averaged), or differentiate through all steps (gradient unrolled)."
             )
 
     def extra_repr(self) -> str:

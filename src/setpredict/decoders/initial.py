@@ -16,7 +16,7 @@ from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, Code
 from setpredict.encoders.tokens import padded_tokens
 
-Initial = Literal["learned", "fixed", "random", "predicted", "dense", "input"]
+Initial = Literal["learned", "learned-normal", "fixed", "random", "predicted", "dense", "input"]
 MaskKind = Literal["clamp", "sigmoid", "free", "none"]
 """clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
 none: sets of fixed size."""
@@ -38,9 +38,9 @@ def initial_set(
 ) -> nn.Module:
     """The initial set of that name, whose masks start where `mask` has them.
 
-    A random one has standard deviation `scale`. A predicted one needs the length of z, `latent`; `hidden` are its
-    layers, and masks start around `mask_bias` if that is not 0. The input as initial set needs a factor for each
-    feature of its elements, `inputs`; the other features start at random.
+    A random one has standard deviation `scale`, and so has "learned-normal" before training. A predicted one needs the
+    length of z, `latent`; `hidden` are its layers, and masks start around `mask_bias` if that is not 0. The input as
+    initial set needs a factor for each feature of its elements, `inputs`; the other features start at random.
     """
     if mask not in MASK_START:
         raise UserError(f"mask must be one of {', '.join(MASK_START)}, got {mask!r}")
@@ -48,6 +48,8 @@ def initial_set(
     match kind:
         case "learned" | "fixed":
             return SharedSet(max_size, features, start, learned=kind == "learned")
+        case "learned-normal":
+            return SharedSet(max_size, features, start, scale=scale, draw_mask=mask == "free")
         case "random":
             return RandomSet(max_size, features, start, draw_mask=mask == "free", scale=scale)
         case "predicted":
@@ -59,16 +61,27 @@ def initial_set(
             return DenseSet(mask)
         case "input":
             return InputSet(max_size, features, inputs, mask, scale)
-    raise UserError(f"initial must be learned, fixed, random, predicted, dense or input, got {kind!r}")
+    raise UserError(f"initial must be learned, learned-normal, fixed, random, predicted, dense or input, got {kind!r}")
 
 
 class SharedSet(nn.Module):
-    """One initial set for all samples: elements uniform in [0, 1), masks as given; learned (the paper) or fixed."""
+    """One initial set for all samples: elements uniform in [0, 1), masks as given; learned (the paper) or fixed.
 
-    def __init__(self, size: int, features: int, mask: float | None, learned: bool = True):
+    With `scale`, elements (and masks, with `draw_mask`) are scale · N(0, 1) instead (the release of iDSPN).
+    """
+
+    def __init__(
+        self,
+        size: int,
+        features: int,
+        mask: float | None,
+        learned: bool = True,
+        scale: float | None = None,
+        draw_mask: bool = False,
+    ):
         super().__init__()
-        values = torch.rand(size, features)
-        if mask is not None:
+        values = torch.rand(size, features) if scale is None else scale * torch.randn(size, features + draw_mask)
+        if mask is not None and not draw_mask:
             values = torch.cat([values, torch.full((size, 1), mask)], dim=1)
         if learned:
             self.values = nn.Parameter(values)

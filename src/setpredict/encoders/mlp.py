@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor, nn
 
 from setpredict.core.errors import UserError
 
+Init = Literal["xavier", "torch"]
+
 
 class MLP(nn.Sequential):
-    """Linear layers with ReLU between, Xavier-uniform weights and zero biases as in the paper.
+    """Linear layers with ReLU between, with Xavier-uniform weights and zero biases as in the paper, or PyTorch's own.
 
     >>> import torch
     >>> MLP(3, [256, 256], 64)(torch.zeros(2, 3)).shape
     torch.Size([2, 64])
     """
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int):
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, init: Init = "xavier"):
         if any(size < 1 for size in hidden):
             raise UserError(f"hidden layers need at least 1 unit, got {' '.join(map(str, hidden))}")
         layers: list[nn.Module] = []
@@ -25,7 +28,8 @@ class MLP(nn.Sequential):
             layers += [nn.Linear(inputs, size), nn.ReLU()]
             inputs = size
         super().__init__(*layers, nn.Linear(inputs, outputs))
-        self.apply(xavier)
+        if init == "xavier":
+            self.apply(xavier)
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input)

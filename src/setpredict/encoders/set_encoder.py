@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from setpredict.encoders.first_layer import FirstLayer
 from setpredict.encoders.masks import MaskRole, append_mask_sum, mask_inputs, split_mask
-from setpredict.encoders.mlp import MLP
+from setpredict.encoders.mlp import MLP, Init
 from setpredict.encoders.pooling import Pooling, make_pool
 from setpredict.sets import Mask
 
@@ -28,6 +28,7 @@ class SetEncoder(nn.Module):
         mask: How the mask of the set enters.
         normalize: Divide by the number of rows (of the padded set), which keeps the code's scale independent of it.
         mask_sum: Make the last of the L numbers four times the mean of the masks.
+        init: How linear layers are initialized, as in `MLP`.
     """
 
     first_layer: ClassVar[FirstLayer]
@@ -43,13 +44,14 @@ class SetEncoder(nn.Module):
         mask: MaskRole = "feature",
         normalize: bool = True,
         mask_sum: bool = False,
+        init: Init = "xavier",
     ):
         super().__init__()
         self.features, self.latent, self.max_size = features, latent, max_size
         self.mask_role: MaskRole = mask
         self.normalize, self.mask_sum = normalize, mask_sum
         channels = latent - mask_sum
-        self.network = MLP(self.first_layer.inputs(features + mask_inputs(mask)), hidden, channels)
+        self.network = MLP(self.first_layer.inputs(features + mask_inputs(mask)), hidden, channels, init)
         self.pool = make_pool(pool, channels, self.first_layer.rows(max_size), pieces)
 
     def forward(self, elements: Float[Tensor, "B N D"], mask: Mask | None = None) -> Float[Tensor, "B L"]:

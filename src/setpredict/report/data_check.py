@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,22 +17,16 @@ from rich.table import Table
 from setpredict.build import augment
 from setpredict.config import DataConfig
 from setpredict.data.locate import open_path
+from setpredict.data.plain import target_sets
 from setpredict.data.task import SPLITS, SetTask
+from setpredict.report.data_findings import findings
 from setpredict.report.figures.contact_sheet import contact_sheet
 from setpredict.report.image_advice import image_advice
-from setpredict.sets import Sets
 
 BINS = 16
 """The largest number of rows in the histogram of set sizes."""
-BAR_WIDTH = 40
+BAR_WIDTH = 24
 """The length of the histogram's longest bar in characters."""
-
-
-@runtime_checkable
-class SetSource(Protocol):
-    """A split that returns its sets without loading its inputs."""
-
-    def sets(self, indices: np.ndarray) -> Sets: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,9 @@ class Summary:
     sheet: Path
     """A PNG of examples."""
     advice: Sequence[str] = ()
-    """What was found about images, and which options fit."""
+    """What is noteworthy, and which options fit."""
+    replaced: bool = False
+    """Whether the PNG replaced an older one."""
 
 
 def check(
@@ -75,7 +70,9 @@ def check(
     """
     task = open_path(path, allow_outside=allow_outside)
     shown = augment(task, DataConfig().augment, seed=0) if augmented else task
-    summary = replace(summarize(task, contact_sheet(shown, Path(out))), advice=image_advice(task))
+    replaced = Path(out).exists()
+    summary = summarize(task, contact_sheet(shown, Path(out)))
+    summary = replace(summary, advice=[*findings(task), *image_advice(task)], replaced=replaced)
     print_summary(summary, console)
     return summary
 
@@ -91,7 +88,7 @@ def summarize(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
         sizes[name] = Counter()
         for begin in range(0, len(split), batch):
             indices = np.arange(begin, min(begin + batch, len(split)))
-            sets = split.sets(indices) if isinstance(split, SetSource) else split.batch(indices, 0).target
+            sets = target_sets(split, indices)
             sizes[name].update(sets.sizes.tolist())
             elements = sets.elements[sets.mask]
             if name == "train" and len(elements):
@@ -135,7 +132,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(table)
     for line in summary.advice:
         console.print(line, highlight=False, markup=False)
-    console.print(f"Examples: {summary.sheet}", highlight=False, markup=False)
+    note = " (replaced the one that was there)" if summary.replaced else ""
+    console.print(f"Examples: {summary.sheet}{note}", highlight=False, markup=False, soft_wrap=True)
 
 
 def size_bins(sizes: dict[str, dict[int, int]]) -> list[tuple[str, list[int]]]:

@@ -16,6 +16,7 @@ from setpredict.report.figures.pictures import picture
 from setpredict.report.figures.progression import save
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
 from setpredict.report.watched import MAX_STEPS, Watched, watch, watch_beyond
+from setpredict.runs.evaluate import open_data
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.sets import Sets
 
@@ -29,6 +30,7 @@ def plot_run(
     out: Path | None = None,
     console: Console | None = None,
     allow_own_code: bool = False,
+    data: str | Path | None = None,
 ) -> list[Path]:
     """Draw a model's samples step by step and its losses by step, as PNG and PDF; returns the files.
 
@@ -41,10 +43,14 @@ def plot_run(
         out: The folder of the figures (None: `plots` in the run's folder; for a shipped model, plots/NAME).
         console: Where the files and the tables of objects are printed (None: nowhere).
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
+        data: The path of other data than the run's.
     """
     console = console or Console(quiet=True)
     run = load(name, allow_own_code=allow_own_code)
     other = None if baseline is None else _load_baseline(baseline, run, allow_own_code)
+    for one in (run, other) if data is not None else ():
+        if one is not None:
+            one.data = open_data(one, data)
     shown = _steps_to_draw(run, steps)
     out = out or (run.folder.plots_path if run.folder else Path("plots") / run.name)
     watched = watch(run, samples, split, max(shown) if run.steps else None)

@@ -146,7 +146,8 @@ def best_score(folder: RunFolder) -> str:
     if not seen:
         return "none"
     scores = ", ".join(f"{heading(k)} {shown(k, v)}" for k, v in seen["metrics"].items())
-    chosen = f"; selected by {seen['selected_by']}" if seen.get("selected_by") else ""
+    by = seen.get("selected_by")
+    chosen = f"; selected by {by}" if by else ""
     return f"{scores} (step {seen['step']:,}{chosen})"
 
 

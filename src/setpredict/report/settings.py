@@ -37,7 +37,7 @@ def short_settings(experiment: Experiment, task: SetTask, model: SetPredictor) -
     inputs = given.get(task.input_kind, f"sets with {task.input_size} features")
     names = ", ".join(f"{len(task.categories[g])} of {g}" for g in task.groups)
     elements = f"{'up to' if task.variable else 'always'} {task.max_size} {task.kind} with {task.features} features"
-    kind = config.input.kind if config and task.input_kind == "image" else ""
+    kind = f", {config.input.kind} encoder" if config and task.input_kind == "image" else ""
     steps = f", {model.steps} steps" if model.steps else ""
     size = sum(p.numel() for p in model.parameters())
     rate = f"{train.optimizer}, lr {train.lr:g} {train.schedule}, batch {train.batch_size}"
@@ -48,8 +48,7 @@ def short_settings(experiment: Experiment, task: SetTask, model: SetPredictor) -
     return {
         "Data": f"{task.name}: {counts}{same}",
         "Sets": f"{inputs} → {elements}{f' ({names} categories)' if names else ''}",
-        "Model": f"{experiment.decoder.method}{steps}{f', {kind} encoder' if kind else ''}, latent {experiment.latent}, "
-        f"{size:,} parameters",
+        "Model": f"{experiment.decoder.method}{steps}{kind}, latent {experiment.latent}, {size:,} parameters",
         "Loss": f"{loss.set} ({loss.cost}), over {loss.steps} steps" if model.steps else f"{loss.set} ({loss.cost})",
         "Training": f"{rate}; until {' or '.join(limits)}",
         "Selects": f"the best model on val, by {_selection(task, loss.set)}",

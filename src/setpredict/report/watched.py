@@ -12,6 +12,7 @@ from torch import Tensor
 
 from setpredict.build import make_loss
 from setpredict.core.errors import UserError
+from setpredict.data.plain import unaugmented
 from setpredict.data.task import Batch
 from setpredict.runs.loaded import LoadedRun
 from setpredict.sets import Prediction
@@ -48,14 +49,15 @@ def watch(run: LoadedRun, samples: Sequence[int], split: str = "test", steps: in
         split: train, val or test.
         steps: The number of inner steps (None: as trained).
     """
-    source = run.data.split(split)
+    source = unaugmented(run.data.split(split))
     for i in samples:
         if not 0 <= i < len(source):
             raise UserError(f"sample {i} is not in the {split} split, which has samples 0 to {len(source) - 1}")
     batch = source.batch(np.asarray(samples, dtype=np.int64), 0)
     prediction = run.model(batch.input, steps=steps)
     set_loss = make_loss(run.experiment.loss, run.task).set_loss
-    losses = [set_loss(prediction.step(t), batch.target) for t in range(prediction.steps + 1)]
+    capacity = max(batch.target.elements.shape[1], prediction.elements.shape[2])  # other data may have larger sets
+    losses = [set_loss(prediction.step(t).pad_to(capacity), batch.target) for t in range(prediction.steps + 1)]
     return Watched(batch, prediction, torch.stack(losses))
 
 

@@ -39,6 +39,8 @@ class Card:
     """The training loss, by which the set distance among the metrics is measured."""
     run: str = ""
     """The folder in which the command leaves its run (empty: runs/NAME)."""
+    accepts: str = ""
+    """What the model takes and predicts, with its limits."""
 
     @classmethod
     def read(cls, folder: Path) -> Card:
@@ -59,7 +61,8 @@ class Card:
     def markdown(self) -> str:
         """The card as text."""
         scores = "\n".join(f"| {heading(k)} | {shown(k, v)} |" for k, v in self.metrics.items())
-        note = f"\n{self.note}\n" if self.note else ""
+        note = f"\nIt {self.accepts}.\n" if self.accepts else ""
+        note += f"\n{self.note}\n" if self.note else ""
         run = quote(self.run or f"runs/{self.name}")
         return (
             f"# {self.name}\n\n{self.method} on `{self.task}`, {self.parameters:,} parameters.\n{note}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from setpredict.core.errors import UserError
 from setpredict.core.progress import progress
 from setpredict.data.like import adapted, open_like
 from setpredict.data.plain import some_target_sets
-from setpredict.data.task import SetTask
+from setpredict.data.task import SetTask, Split
 from setpredict.losses.outer import OuterLoss
 from setpredict.metrics.baselines import Baseline, baselines
 from setpredict.model import SetPredictor
@@ -72,7 +72,8 @@ def evaluate(
     criterion = make_loss(loss or (run.experiment.loss if run else LossConfig()), data)
     check_steps(network, [steps], run.name if run else "this model")
     fabric = Fabric(accelerator=next(network.parameters()).device.type, devices=1)
-    return _rows(fabric, network, data, criterion, split, [steps], batch_size, trivial=trivial)[0]
+    others = trivial_predictions(_training_sets(run, task, data), criterion, data.variable) if trivial else {}
+    return _rows(fabric, network, data, criterion, split, [steps], batch_size, 0, others)[0]
 
 
 def evaluate_run(
@@ -114,7 +115,8 @@ def evaluate_run(
     task = open_data(run, data)
     loss, workers = make_loss(run.experiment.loss, task), run.experiment.train.workers
     with together(fabric, "Evaluate again."):
-        rows = _rows(fabric, run.model, task, loss, split, steps, batch_size, workers, trivial)
+        others = trivial_predictions(_training_sets(run, data, task), loss, task.variable) if trivial else {}
+        rows = _rows(fabric, run.model, task, loss, split, steps, batch_size, workers, others)
         if fabric.is_global_zero and run.folder is not None and data is None:
             run.folder.write_evaluation(split, [asdict(row) for row in rows])
         fabric.barrier()
@@ -154,15 +156,14 @@ def _rows(
     split: str,
     steps: Sequence[int | None],
     batch_size: int,
-    workers: int = 0,
-    trivial: bool = True,
+    workers: int,
+    others: Mapping[str, Baseline],
 ) -> list[Evaluation]:
     if model.config is not None:
         check_features(task, model.config.features)
     samples = len(task.split(split))
     if not samples:
         raise UserError(f"the {split} split of {task.name} is empty")
-    others = trivial_predictions(task, loss) if trivial else {}
     rows: list[Evaluation] = []
     with progress(f"Evaluating {task.name}", samples * len(steps)) as advance:
         for count in steps:
@@ -171,12 +172,21 @@ def _rows(
     return rows
 
 
-def trivial_predictions(task: SetTask, loss: OuterLoss) -> dict[str, Baseline]:
-    """The trivial predictions of a data set by name; none without training samples."""
-    if not len(task.train):
+def trivial_predictions(training: Split | None, loss: OuterLoss, variable: bool) -> Mapping[str, Baseline]:
+    """The trivial predictions from some samples of a training split, by name; none without samples."""
+    if training is None or not len(training):
         return {}
-    training = some_target_sets(task.train, BASELINE_SAMPLES)
-    return dict(baselines(training, loss.set_loss, task.variable))
+    return baselines(some_target_sets(training, BASELINE_SAMPLES), loss.set_loss, variable)
+
+
+def _training_sets(run: LoadedRun | None, given: Data | None, task: SetTask) -> Split | None:
+    """The training split of the task; for data at a path, which is only for testing, that of the run's own data."""
+    if run is None or not isinstance(given, str | Path):
+        return task.train
+    try:
+        return run.data.train
+    except (UserError, OSError):  # the data of the training need not be there any more
+        return None
 
 
 def _any_fabric(train: TrainConfig) -> Fabric:

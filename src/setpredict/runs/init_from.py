@@ -8,6 +8,7 @@ from typing import cast
 from setpredict.config import DecoderConfig
 from setpredict.core.errors import UserError
 from setpredict.core.weights import check_weights
+from setpredict.decoders import Decoder
 from setpredict.decoders.initial import PredictedSet
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import load
@@ -28,7 +29,10 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
     if source.config.decoder.kind == "dense" and model.config.decoder.kind != "dense":
         head = "" if model.config.input.dense else "input_encoder.head."
         weights = {name: w for name, w in weights.items() if not head or not name.startswith(head)}
-        own = {name: w for name, w in model.state_dict().items() if not name.startswith("input_encoder.")}
+        known, encoder = model.state_dict(), ("input_encoder.backbone.", "input_encoder.head.")
+        if "vector" not in cast(Decoder, model.decoder).needs:  # it ends with the feature map
+            weights = {name: w for name, w in weights.items() if name in known or not name.startswith(encoder)}
+        own = {name: w for name, w in known.items() if not name.startswith(encoder)}
         check_weights(model, own | weights, Path(run))
         model.load_state_dict(weights, strict=False)
         return

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 from setpredict.build import make_task
 from setpredict.config import DataConfig, Experiment, LossConfig, from_dict
 from setpredict.core.errors import UserError
 from setpredict.data.description import read_description
 from setpredict.data.task import SetTask
-from setpredict.decoders import Decoder
 from setpredict.model import CONFIG, SetPredictor, read_config
 from setpredict.runs.card import Card
 from setpredict.runs.folder import DESCRIPTION, RunFolder
@@ -46,7 +44,7 @@ class LoadedRun:
     @property
     def steps(self) -> int:
         """T as trained; 0 for one-shot decoders."""
-        return cast(Decoder, self.model.decoder).steps
+        return self.model.steps
 
     @property
     def method(self) -> str:

@@ -80,5 +80,5 @@ def _recorded(folder: RunFolder, kinds: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _record_path(token: str) -> Path:
-    """Tokens come from files of unknown origin, so that they are no part of a path."""
+    """A token comes from a file of unknown origin and must not become part of a path; its hash may."""
     return cache_folder() / "trained" / f"{sha256(token.encode()).hexdigest()}.json"

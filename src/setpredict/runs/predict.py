@@ -113,7 +113,8 @@ def accepts(task: SetTask) -> str:
     names = [task.feature_names[i] for i in task.numbers] + list(task.groups)
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     many = "up to " if task.variable else "always "
-    return f"takes {given}, predicts {many}{task.max_size} {task.kind} ({shown})"
+    elements = "corners" if task.kind == "polygons" else task.kind
+    return f"takes {given}, predicts {many}{task.max_size} {elements} ({shown})"
 
 
 def _read_all(

@@ -21,6 +21,7 @@ from setpredict.runs.command import command_of
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import DESCRIPTION, here
 from setpredict.runs.loaded import LoadedRun, load
+from setpredict.runs.predict import accepts
 from setpredict.runs.shipped import FOLDER, MOST_BYTES
 
 
@@ -91,6 +92,7 @@ def make_card(run: LoadedRun, name: str, note: str = "") -> Card:
         **(folder.read_origin() or here()),
         note=note,
         loss=to_dict(experiment.loss),
+        accepts=accepts(run.task),
         run=f"runs/{folder.path.resolve().parent.name}/{run.name}" if record else f"runs/{name}",
     )
 

@@ -164,8 +164,8 @@ def _check_unfinished(
         console.print(f"{at}: there is nothing left to train.", markup=False, highlight=False)
     else:
         raise UserError(
-            f"{at}: nothing was changed. To train it further, raise its limits (--epochs, --max-steps, --max-minutes), or "
-            f"start a new run from its weights, with --init-from {run}"
+            f"{at}: nothing was changed. To train it further, raise its limits (--epochs, --max-steps, --max-minutes), "
+            f"or start a new run from its weights, with --init-from {run}"
         )
 
 

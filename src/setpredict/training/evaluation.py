@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -15,7 +15,6 @@ from setpredict.core.errors import NotFinite
 from setpredict.core.modes import evaluating
 from setpredict.data.plain import in_order
 from setpredict.data.task import SetTask
-from setpredict.decoders import Decoder
 from setpredict.losses.outer import OuterLoss
 from setpredict.metrics.baselines import Baseline
 from setpredict.metrics.matched import ElementErrors
@@ -128,7 +127,7 @@ def evaluate(
     found = ours.compute()
     if any_rank(fabric, stops_early):
         found.metrics["steps_taken"] = float(taken.compute())
-    trained = cast(Decoder, model.decoder).steps
+    trained = model.steps
     return Evaluation(
         split=split,
         steps=(trained if steps is None else steps) if trained else None,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +21,6 @@ from setpredict.config import TrainConfig
 from setpredict.core import rng
 from setpredict.core.errors import NotFinite
 from setpredict.data.task import Batch, SetTask
-from setpredict.decoders import Decoder
 from setpredict.losses.outer import OuterLoss
 from setpredict.model import SetPredictor
 from setpredict.sets import Prediction
@@ -136,7 +134,7 @@ def forward(
     warmup: float = 0,
 ) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
-    trained = cast(Decoder, state.model.decoder).steps
+    trained = state.model.steps
     steps = max(1, trained // 2) if trained and done < train.few_steps_until else None
     keys = initial_keys(train.seed, epoch, batch.index)
     warming = state.step < warmup if warmup >= 1 else done < warmup

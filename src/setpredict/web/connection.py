@@ -1,17 +1,18 @@
-"""Connections without a request are closed: idle clients must not keep others out."""
+"""Connections: those without a request are closed, and invalid requests are answered once."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 def time_limited(seconds: float) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with a time limit: a request's head must be complete `seconds` after the connection was
-    made or the last response was sent. uvicorn itself waits forever for a first request, and for the rest of a later
-    one."""
+    made or the last response was sent, since idle clients must not keep others out. uvicorn itself waits forever for a
+    first request, and for the rest of a later one."""
 
     class TimeLimited(H11Protocol):
         def connection_made(self, transport: Any) -> None:
@@ -21,6 +22,21 @@ def time_limited(seconds: float) -> type[asyncio.Protocol]:
         def on_response_complete(self) -> None:
             self._expect_request()
             super().on_response_complete()  # may start the next request at once
+
+        def send_400_response(self, msg: str) -> None:
+            """Called when what arrives is not HTTP, perhaps while a request before it is being answered.
+
+            There can be one answer only: either the application has begun it, or this is it, and what the application
+            sends later is dropped. uvicorn would raise an error in both cases.
+            """
+            begun = self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if begun:
+                self.transport.close()
+            else:
+                super().send_400_response(msg)
 
         def _expect_request(self) -> None:
             self.loop.call_later(seconds, self._close_if_idle, self.cycle)

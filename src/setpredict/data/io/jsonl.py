@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from setpredict.core.errors import UserError
+from setpredict.data.io.collected import Collected
 from setpredict.data.io.json_text import FINITE, is_number, json_error, short
 
 InputKind = Literal["image", "vector", "set"]
@@ -34,7 +35,10 @@ class Records:
 
 
 def read_jsonl(path: Path, like: Records | None = None) -> Records:
-    """Parse and validate a file; with `like`, inputs and elements must have the same form as in that file."""
+    """Parse and validate a file; with `like`, inputs and elements must have the same form as in that file.
+
+    Up to 20 mistakes are reported together.
+    """
     records = Records(path)
     if like is not None:
         records.input_kind, records.input_width, records.columns = like.input_kind, like.input_width, like.columns
@@ -42,9 +46,12 @@ def read_jsonl(path: Path, like: Records | None = None) -> Records:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not a text file: {error}") from None
+    found = Collected()
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            _read_line(records, number, line)
+            with found.catching():
+                _read_line(records, number, line)
+    found.raise_all()
     if not records.sets:
         raise UserError(f"{path} has no samples")
     for number, value in zip(records.lines, records.inputs):
@@ -63,8 +70,9 @@ def _read_line(records: Records, number: int, line: str) -> None:
     for name in ("input", "set"):
         if name not in record:
             raise records.error(number, f"field {name!r} is missing")
-    records.inputs.append(_check_input(records, number, record["input"]))
-    records.sets.append(_check_set(records, number, record["set"]))
+    input, elements = _check_input(records, number, record["input"]), _check_set(records, number, record["set"])
+    records.inputs.append(input)
+    records.sets.append(elements)
     records.lines.append(number)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from setpredict.core.errors import UserError
 from setpredict.core.paths import fingerprint
+from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.io.json_text import is_number, read_json, short
 from setpredict.data.ragged import RaggedArray, place_centers
@@ -149,9 +150,10 @@ def _read(
     if not known:
         raise UserError(f"{path} has no categories")
     order = list(names or known.values())
-    used = {a.get("category_id") for a in content["annotations"] if isinstance(a, dict)}
-    for c, name in known.items():
-        if names is not None and name not in order and c in used:
+    unknown = {c: name for c, name in known.items() if name not in order}
+    for annotation in content["annotations"] if unknown else ():
+        if isinstance(annotation, dict) and (c := str(annotation.get("category_id"))) in map(str, unknown):
+            name = next(name for number, name in unknown.items() if str(number) == c)
             raise UserError(f"{path} has boxes of {name!r}, but the model knows {', '.join(order)}")
     position = {c: order.index(name) if names else i for i, (c, name) in enumerate(known.items()) if name in order}
     frames = {}
@@ -163,27 +165,35 @@ def _read(
         if not all(is_number(v) and v > 0 for v in extent):
             raise UserError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
         frames[number] = (name, *extent, [])
+    found = Collected()
     for i, annotation in enumerate(content["annotations"]):
-        if isinstance(annotation, dict) and annotation.get("iscrowd"):
-            continue
-        number = _id(annotation, "image_id", path, "annotations", i)
-        category = _id(annotation, "category_id", path, "annotations", i)
-        box = _field(annotation, "bbox", path, "annotations", i)
-        if number not in frames:
-            raise UserError(f"{path}, annotations {i}: image_id {short(number)} is not the id of an image")
-        if category not in position:
-            raise UserError(f"{path}, annotations {i}: category_id {short(category)} is not the id of a category")
-        four_numbers = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
-        if not four_numbers or box[2] < 0 or box[3] < 0:
-            raise UserError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
-        _, width, height, boxes = frames[number]
-        x, y, w, h = box
-        corners = (x / width, y / height, (x + w) / width, (y + h) / height)
-        boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
+        with found.catching():
+            _add_box(frames, position, annotation, path, i)
+    found.raise_all()
     frames = _with_few_boxes(path, list(frames.values()), max_size)
     folder = _image_folder(path, images)
-    found = available_images(folder, [f[0] for f in frames], f"images of {path.name}", allow_outside)
-    return _Annotations(path, folder, [frames[i][0] for i in found], [frames[i][3] for i in found], known, len(order))
+    there = available_images(folder, [f[0] for f in frames], f"images of {path.name}", allow_outside)
+    return _Annotations(path, folder, [frames[i][0] for i in there], [frames[i][3] for i in there], known, len(order))
+
+
+def _add_box(frames: dict, position: dict[Id, int], annotation: Any, path: Path, i: int) -> None:
+    """Add annotation i to the boxes of its image; crowds are left out."""
+    if isinstance(annotation, dict) and annotation.get("iscrowd"):
+        return
+    number = _id(annotation, "image_id", path, "annotations", i)
+    category = _id(annotation, "category_id", path, "annotations", i)
+    box = _field(annotation, "bbox", path, "annotations", i)
+    if number not in frames:
+        raise UserError(f"{path}, annotations {i}: image_id {short(number)} is not the id of an image")
+    if category not in position:
+        raise UserError(f"{path}, annotations {i}: category_id {short(category)} is not the id of a category")
+    four_numbers = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
+    if not four_numbers or box[2] < 0 or box[3] < 0:
+        raise UserError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
+    _, width, height, boxes = frames[number]
+    x, y, w, h = box
+    corners = (x / width, y / height, (x + w) / width, (y + h) / height)
+    boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
 
 
 def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:

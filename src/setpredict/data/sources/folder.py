@@ -11,6 +11,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.core.paths import fingerprint
 from setpredict.data.assemble import KINDS, Inputs, Kind, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import image_cache, image_size
 from setpredict.data.io.inside import find_outside
 from setpredict.data.io.json_text import read_json
@@ -90,11 +91,14 @@ def _read_settings(root: Path) -> _Settings:
 
 
 def _check_images(root: Path, sources: dict[str, Records], allow_outside: bool) -> None:
+    found = Collected()
     for records in sources.values():
         if records.input_kind == "image":
             for line, file in zip(records.lines, records.inputs):
-                if not (root / file).is_file():
-                    raise records.error(line, f"image {file} not found in {root}")
+                with found.catching():
+                    if not (root / file).is_file():
+                        raise records.error(line, f"image {file} not found in {root}")
+            found.raise_all()
             if not allow_outside and (outside := find_outside(root, records.inputs)):
                 raise records.error(records.lines[outside[0]], outside[1])
 

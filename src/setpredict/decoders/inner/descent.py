@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,10 +56,10 @@ def descend(
     solver, gradient = solver or GradientDescent(), gradient or Unrolled()
     goal = objective if isinstance(objective, Objective) else FunctionObjective(objective)
     T, first = solver.steps, solver.steps - gradient.differentiated(solver.steps)
-    y = _project_start(start, project) if project else start
+    y = anchor = _project_start(start, project) if project else start
     if first:
-        y = y.detach()
-    loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor=y)
+        y = y.detach()  # the anchor is not: the penalty of the differentiated steps is its gradient
+    loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor)
     states, losses, norms = [y], [], []
     for t in range(T):
         if loop.all_stopped:
@@ -121,7 +122,8 @@ class _Loop:
     def step(self, y: Tensor, loss: Tensor, grad: Tensor, last: bool) -> Tensor:
         solver = self.solver
         if solver.penalty:
-            grad = grad + solver.penalty * (y - self.anchor)
+            count = prod(y.shape[1:]) if solver.penalty_reduction == "mean" else 1
+            grad = grad + solver.penalty / count * (y - self.anchor)
         step, self.velocity = direction(solver, grad, self.velocity)
         step = step if self.scale is None else step * self.scale
         new = self.project(y - solver.step_size * step)

@@ -18,9 +18,13 @@ DPI = 120
 
 
 def contact_sheet(task: SetTask, out: Path, count: int = 12) -> Path:
-    """Draw the first `count` samples of the training split: the set on its image, or below it if it is text."""
-    count = min(count, len(task.train))
-    batch = task.train.batch(np.arange(count), 0)
+    """Draw the first `count` samples of the training split: the set on its image, or below it if it is text.
+
+    Without training samples, those of the test split are drawn.
+    """
+    split = task.train if len(task.train) else task.test
+    count = min(count, len(split))
+    batch = split.batch(np.arange(count), 0)
     rows = -(-count // COLUMNS)
     below = task.input_kind == "image" and task.kind in ("states", "vectors")
     figure = Figure(figsize=(3 * COLUMNS, (4.6 if below else 3.2) * rows), layout="constrained")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ def draw_set(
     if shown_as_text(task):
         draw_objects(axes, task, predicted, batch.target, sample)
     elif task.kind == "boxes":
-        draw_boxes(axes, shown, batch.target, sample, image, task.groups, colors)
+        draw_boxes(axes, shown, batch.target, sample, image, task.groups, colors, task.categories)
     elif task.kind == "vectors":
         draw_numbers(axes, shown, sample)
     else:
@@ -134,10 +134,12 @@ def draw_boxes(
     image: np.ndarray | None,
     groups: Groups = NO_GROUPS,
     colors: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Boxes on their image: right ones solid, wrong ones dashed, more transparent for smaller masks.
 
-    `colors`, one per element, replace the colors of right and wrong boxes.
+    `colors`, one per element, replace the colors of right and wrong boxes. `categories` are the names of each group,
+    which are written at the box.
     """
     elements, mask = _numpy(sets, sample)
     width, height = (image.shape[1], image.shape[0]) if image is not None else (1, 1)
@@ -150,8 +152,14 @@ def draw_boxes(
         x0, y0, x1, y1 = box * (width, height, width, height)
         color, line = (RIGHT, "-") if right[i] else (WRONG, "--")
         frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, linestyle=line)
-        frame.set(edgecolor=color if colors is None else colors[i], alpha=float(score), linewidth=1.2)
+        color = color if colors is None else colors[i]
+        frame.set(edgecolor=color, alpha=float(score), linewidth=1.2)
         axes.add_patch(frame)
+        names = [categories[g][int(elements[i, a:b].argmax())] for g, (a, b) in groups.items()] if categories else []
+        if names:
+            style = {"color": "white", "fontsize": 4.5, "va": "bottom", "clip_on": True, "parse_math": False}
+            label = axes.text(x0, y0, " ".join(names), alpha=float(score), **style)
+            label.set_bbox({"facecolor": color, "edgecolor": "none", "pad": 0.6, "alpha": 0.8 * float(score)})
     axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
 
 

@@ -53,7 +53,8 @@ def pycocotools(predicted: Sets, target: Sets, classes: int) -> CocoPrecision:
     precision = run.eval["precision"][:, :, :, 0, -1]  # (thresholds, recalls, classes)
     own = {c: p for c in range(classes) if (p := precision[:, :, c]).max() > -1}
     each = {c: (float(p.mean()), float(p[0].mean())) for c, p in own.items()}
-    return CocoPrecision(*(float(s) for s in run.stats[:3]), each)
+    ap, ap50, ap75 = (float(s) for s in run.stats[:3])
+    return CocoPrecision(ap, ap50, ap75, each)
 
 
 def box(corners: torch.Tensor) -> dict:
