@@ -26,7 +26,7 @@ def cli(*words: object) -> int:
     [
         (["train"], "which preset?"),
         (["train", "mnits"], "there is no preset 'mnits'; presets are polygons"),
-        (["train", "multisets", "--method", "gan"], "--method must be one of dspn, idspn, mlp, lstm"),
+        (["train", "multisets", "--method", "gan"], "--method must be one of dspn, idspn, slots, transformer, mlp"),
         (["train", "multisets", "--scale"], "--scale needs a value"),
         (["train", "multisets", "--methd", "mlp"], "--methd is not an option; did you mean --method?"),
         (["train", "--resume", "nowhere"], "nowhere is not a run: config.json not found"),
@@ -43,7 +43,7 @@ def cli(*words: object) -> int:
             ["train", "multisets", "--decoder.gradient", "last:1"],
             "the initial set gets no gradient: only the last 1 of ",
         ),
-        (["train", "multisets", "--decoder.kind", "gru"], "decoder.kind must be dspn, mlp, lstm"),
+        (["train", "multisets", "--decoder.kind", "gru"], "decoder.kind must be dspn, slots, transformer, mlp"),
         (["train", "multisets", "--decoder.kind", "no_such:Thing"], "decoder 'no_such:Thing' cannot be imported"),
         (["train", "multisets", "--encoder.kind", "math:pi"], "encoder 'math:pi' must be an nn.Module class, got 3.14"),
         (["train", "multisets", "--encoder.mask", "filter"], "encoder.mask 'filter' has no gradient"),

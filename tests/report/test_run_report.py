@@ -126,7 +126,7 @@ def test_reports_of_several_runs_are_compared(runs: dict[str, Path], tmp_path: P
     assert [f.name for f in files] == ["report.html", "report.html", "both.html"]
     text = files[-1].read_text(encoding="utf-8")
     page = Outline(text)
-    assert page.headings == ["Scores", "Curves", "Step by step", "Settings that differ"]
+    assert page.headings == ["Scores", "Curves", "Step by step", "Samples side by side", "Settings that differ"]
     assert all(link.startswith("data:") for link in page.fetched)
     differing = text[text.index("Settings that differ") :]
     assert "decoder.kind" in differing

@@ -76,6 +76,7 @@ def test_the_damaged_checkpoint_never_replaces_the_previous_one(tiny, run_folder
     go(tiny, run_folder)
     run = RunFolder(run_folder)
     flip(run.checkpoint_path, 0.5)
+    run.summary_path.unlink()  # as if it had been killed at its end
     tiny.train.max_steps = content(run.previous_checkpoint_path)["step"]  # nothing left to train
     go(tiny, run_folder, resume=True)
     assert content(run.checkpoint_path)["step"] == content(run.previous_checkpoint_path)["step"] == tiny.train.max_steps

@@ -50,7 +50,7 @@ def test_the_output_of_an_mlp_becomes_the_initial_set_that_dspn_refines(variable
     refined = go(variable, run_folder.with_name("refined"), init_from=run_folder)
     points = Sets.from_list(torch.rand(3, 4, 2))
     start, answer = predict(refined, points).step(0), predict(mlp, points).final
-    assert differences(as_values(start), as_values(Sets(answer.elements, answer.mask.clamp(0, 1)))) == []
+    assert_close(as_values(start), as_values(Sets(answer.elements, answer.mask.clamp(0, 1))), rtol=0, atol=1e-6)
     variable.decoder = replace(variable.decoder, hidden=(9,))
     with pytest.raises(UserError, match=r"tiny does not fit this model: decoder.initial.network.*another shape"):
         go(variable, run_folder.with_name("other"), init_from=run_folder)

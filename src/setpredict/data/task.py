@@ -188,7 +188,7 @@ class SetTask:
         """One element as text, such as "(-2.33, -2.41, 0.73) large yellow metal cube"."""
         fields = self.fields(element)
         numbers = ", ".join(f"{value:.2f}" for value in fields.numbers.values())
-        return " ".join([f"({numbers})", *fields.categories.values()])
+        return " ".join([*([f"({numbers})"] if numbers else []), *fields.categories.values()])
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(self.split(s))} {s}" for s in SPLITS)

@@ -29,7 +29,7 @@ def numbering(
     >>> task = numbering(n=3, classes=2)
     >>> batch = task.test.batch(np.arange(1), 0)
     >>> [task.describe(element) for element in batch.target.elements[0]]
-    ['() b 0', '() b 1', '() a 0']
+    ['a 0', 'a 1', 'b 0']
     """
     if n < 1 or classes < 1:
         raise UserError(f"numbering needs at least 1 element and 1 class, got {n} and {classes}")
