@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -313,7 +314,7 @@ def test_scaled_features_are_the_same_as_scaled_data(decoder):
     scaled = SetPredictor.from_config(replace(config, feature_scale=scale))
     scaled.load_state_dict(plain.state_dict())
     if decoder.project == "unit":  # the unit box is larger inside
-        plain.decoder.project = lambda x: x.clamp(min=0).minimum(torch.tensor(scale))
+        cast(DSPN, plain.decoder).project = lambda x: x.clamp(min=0).minimum(torch.tensor(scale))
     x, target = torch.randn(3, 6), Sets(torch.rand(3, 4, 3), torch.tensor([[1.0, 1, 1, 0]] * 3))
     large = Sets(target.elements * torch.tensor(scale), target.mask)
     ours, theirs = scaled(x, target), plain(x, large)
@@ -330,5 +331,5 @@ def test_a_shared_encoder_sees_scaled_inputs():
     model = SetPredictor.from_config(config)
     sets = Sets(torch.rand(2, 4, 2), torch.ones(2, 4))
     code = model.encode(sets).vector
-    torch.testing.assert_close(code, model.decoder.set_encoder(3 * sets.elements, sets.mask))
+    torch.testing.assert_close(code, cast(DSPN, model.decoder).encoder(3 * sets.elements, sets.mask))
     assert model(sets, sets).target_loss is None

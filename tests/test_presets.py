@@ -17,7 +17,7 @@ from setpredict.data.description import read_description, to_description
 from setpredict.data.sources.scenes import generate
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
-from setpredict.presets import PRESETS, SCALES, preset
+from setpredict.presets import PRESETS, SCALES, Scale, preset
 from setpredict.sets import Sets
 from setpredict.studies import configure, studies
 from setpredict.training.devices import make_fabric
@@ -136,7 +136,8 @@ def test_the_published_sizes_of_attention():
 
 
 def test_numbering_starts_from_its_input():
-    for scale, points in (("paper", 64), ("small", 16)):
+    sizes: dict[Scale, int] = {"paper": 64, "small": 16}
+    for scale, points in sizes.items():
         dspn, idspn, transformer = (preset("numbering", m, scale) for m in ("dspn", "idspn", "transformer"))
         assert (dspn.decoder.initial, idspn.decoder.initial, transformer.decoder.queries) == (
             "input",

@@ -9,17 +9,15 @@ from setpredict.config import DataConfig, DecoderConfig, Experiment, GradientDes
 from setpredict.core.errors import UserError
 from setpredict.presets import METHODS, preset
 
-COUNTS = {"train": 8, "val": 4, "test": 4}
-
 
 @pytest.fixture(scope="module")
 def boxes():
-    return make_task(DataConfig("scenes", target="box", size=32, **COUNTS))
+    return make_task(DataConfig("scenes", target="box", size=32, train=8, val=4, test=4))
 
 
 @pytest.fixture(scope="module")
 def points():
-    return make_task(DataConfig("multisets", **COUNTS))
+    return make_task(DataConfig("multisets", train=8, val=4, test=4))
 
 
 def test_images_with_places_start_from_the_dense_head(boxes):

@@ -34,9 +34,7 @@ def test_every_name_is_a_source_whose_defaults_agree_with_the_configuration(name
 
 
 def test_unknown_names_and_negative_seeds():
-    with pytest.raises(
-        UserError, match="unknown data set 'mnits'; expected one of multisets, polygons, numbering"
-    ):
+    with pytest.raises(UserError, match="unknown data set 'mnits'; expected one of multisets, polygons, numbering"):
         load("mnits")
     with pytest.raises(UserError, match="the seed of a data set must be at least 0, got -1"):
         load("polygons", seed=-1)

@@ -178,7 +178,7 @@ def test_elements_without_categories_or_numbers(task: SetTask):
     only = SetTask("t", "vector", 1, 4, 2, True, "vectors", task.train, task.val, task.test,
                    groups={"color": (0, 2)}, categories={"color": ("red", "green")})  # fmt: skip
     assert only.fields([0.0, 1.0]) == Fields({}, {"color": "green"})
-    assert only.describe([0.0, 1.0]) == "() green"
+    assert only.describe([0.0, 1.0]) == "green"
 
 
 def test_names_of_numbers_must_differ(task: SetTask):

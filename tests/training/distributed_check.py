@@ -60,7 +60,7 @@ def main(out: Path, decoder: str, batch_size: int) -> None:
     task = make_task(e.data)
     loss = make_loss(e.loss, task)
     state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(e, task)), e.train)
-    fit(fabric, state, task, e.train, loss, warmup=e.input.warmup)
+    fit(fabric, state, task, e.train, loss, warmup=e.input.warmup or 0)
     share_buffers(fabric, state)
     models = {"model": state.model, "average": state.average}
     found = {

@@ -31,6 +31,7 @@ def test_any_square_size_from_64(size, tail):
 
 def test_the_papers_tail_at_128_pixels():
     tail = ResNetEncoder(latent=512, image_size=128, depth=18).tail
+    assert tail is not None
     assert [tuple(p.shape) for p in tail.parameters() if p.ndim == 4] == [(512, 512, 3, 3), (512, 512, 2, 2)]
 
 
