@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 MINUTES ?= 10
 
 export SETPREDICT_DATA
-.PHONY: help demo test test-all test-web check format docs-tables soak bench clean
+.PHONY: help demo test test-all test-web check format docs docs-tables soak bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -24,7 +24,7 @@ test-all: $(VENV)/.dev  ## the slow tests too
 test-web: $(VENV)/.browser  ## the web page in a real Chromium, and its API under schemathesis
 	$(BIN)/python -m pytest -m web tests/web
 
-check: $(VENV)/.dev  ## ruff and pyright
+check: $(VENV)/.dev $(VENV)/.docs  ## ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -32,6 +32,9 @@ check: $(VENV)/.dev  ## ruff and pyright
 format: $(VENV)/.dev  ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs  ## build the documentation as a site in site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 docs-tables: $(VENV)/.dev  ## rewrite the tables of the docs that come from code and records
 	$(BIN)/python -m setpredict.report.doc_tables
@@ -42,8 +45,8 @@ soak: $(VENV)/.dev  ## kill, damage and fuzz everything for MINUTES=10, print on
 bench: $(VENV)/.dev  ## measure against the plain implementation, side by side
 	$(BIN)/python -m benchmarks
 
-clean:           ## remove the environment and caches (never runs/)
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+clean:           ## remove the environment, the site and caches (never runs/)
+	rm -rf $(VENV) site .pytest_cache .ruff_cache
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -55,8 +58,12 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) -e '.[dev,web]'
 	@touch $@
 
-$(VENV)/.browser: $(VENV)/.dev
-	$(PIP) -e '.[dev,web,browser]'
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev $(VENV)/.docs
+	$(PIP) -e '.[dev,web,docs,browser]'
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { apt-get -qq update && apt-get -qq install -y chromium chromium-driver; }
 	@touch $@

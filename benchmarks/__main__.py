@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MEMORY = {"mnist_train_full_memory": "mnist_full", "mnist_train_k1_memory": "mnist_k1"}
-"""Keys of the results, and the workload whose peak memory is compared with that of the plain implementation."""
+MEMORY = {
+    "mnist_train_full_memory": ("mnist", "mnist_plain", "mnist_full"),
+    "mnist_train_k1_memory": ("mnist", "mnist_plain", "mnist_k1"),
+    "image_step_small_memory": ("image_step_small", "image_dspn_plain", "image_dspn"),
+    "image_step_small_idspn_memory": ("image_step_small", "image_idspn_plain", "image_idspn"),
+}
+"""Keys of the results, and the case and workloads (plain and ours) whose peak memory is compared."""
 
 
 def main() -> int:
@@ -70,12 +75,17 @@ def _measure(
     name: str, case: Case, rounds: int | None, results: dict[str, Any], matmul_rate: Callable[[int], float]
 ) -> float:
     """Time a case and add its results; returns the rate of matrix products right after it."""
+    import torch
+
     from benchmarks.timing import alternately
 
+    before = torch.get_num_threads()
+    torch.set_num_threads(case.threads or before)
     error = case.check()
     if not error <= case.tolerance:
         raise SystemExit(f"{name}: both sides differ by {error:.2e}, more than {case.tolerance:g}; nothing was timed")
     best = alternately(case.workloads, rounds or case.rounds)
+    torch.set_num_threads(before)
     results["details"][f"{name}_difference"] = error
     for key, (slow, fast) in case.ratios.items():
         results[key] = best[slow] / best[fast]
@@ -87,11 +97,13 @@ def _measure(
 def _measure_memory(results: dict[str, Any], report: Callable[[str], object]) -> None:
     from benchmarks.memory import peak
 
-    report("memory: plain")
-    plain = peak("mnist", "mnist_plain")
-    for key, workload in MEMORY.items():
-        report(f"memory: {workload}")
-        ours = peak("mnist", workload)
+    peaks: dict[str, int] = {}
+    for key, (case, *workloads) in MEMORY.items():
+        for workload in workloads:
+            if workload not in peaks:
+                report(f"memory: {workload}")
+                peaks[workload] = peak(case, workload)
+        plain, ours = (peaks[workload] for workload in workloads)
         results[key] = plain / ours
         results["details"][key] = [plain, ours]
 

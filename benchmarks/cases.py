@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks import baseline, inputs
+from benchmarks.case import Case, Workload, difference, gradients
+from benchmarks.image_cases import image_encoder_step, image_step_small, resnet34_step
 from benchmarks.machine import decoding_flops, training_flops
 from setpredict.config import LastSteps
 from setpredict.data.clevr.states import COORDINATE_SCALE, GROUPS
@@ -20,37 +21,8 @@ from setpredict.metrics import state_average_precision
 from setpredict.metrics.average_precision import STATE_THRESHOLDS
 from setpredict.sets import Sets
 
-Workload = Callable[[], object]
 K1: dict[str, Any] = {"initial": "fixed", "gradient": LastSteps(1)}
 """DSPN that differentiates its last step only, for which a learned initial set would get no gradient."""
-
-
-@dataclass
-class Case:
-    """Workloads to time in alternation."""
-
-    workloads: dict[str, Workload]
-    ratios: dict[str, tuple[str, str]]
-    """Keys of the results, and the (slower, faster) workloads whose times are divided."""
-    check: Callable[[], float]
-    """Gives the largest relative difference between the results of both sides."""
-    rounds: int = 5
-    """How many times each workload is timed."""
-    tolerance: float = 1e-3
-    """The largest difference that is accepted."""
-    flops: dict[str, float] = field(default_factory=dict)
-    """The floating-point operations of some of the workloads."""
-
-
-def difference(ours: list[Tensor], plain: list[Tensor]) -> float:
-    """The largest relative difference, in norm."""
-    return max(float((a - b).norm() / b.norm().clamp(min=1e-12)) for a, b in zip(ours, plain, strict=True))
-
-
-def gradients(loss: Tensor, network: nn.Module) -> list[Tensor]:
-    """The loss and its gradients for all parameters as one vector, because some alone are only noise around 0."""
-    found = torch.autograd.grad(loss, list(network.parameters()))
-    return [loss.detach(), torch.cat([g.flatten() for g in found])]
 
 
 def features_first(sets: Sets) -> Tensor:
@@ -113,12 +85,26 @@ def mnist(batch: int = 32) -> Case:
 
 def clevr_decoder(batch: int = 32) -> Case:
     """Decoding CLEVR states with the relation network and the Hungarian loss over all steps, from a given vector."""
+    case = _relation_decoder("clevr", "clevr_decoder", inputs.scenes(batch), 512)
+    case.flops = {"clevr_full": training_flops(batch, 10, 100, [512, 512], encode=False)}
+    return case
+
+
+def small_set(batch: int = 32) -> Case:
+    """The same for at most 6 objects and 128 hidden units, as in image presets, and decoding; on one thread."""
+    case = _relation_decoder("small_set", "small_set", inputs.scenes(batch, size=6), 128)
+    case.rounds, case.threads = 20, 1
+    return case
+
+
+def _relation_decoder(name: str, key: str, target: Sets, latent: int) -> Case:
+    """Training steps unrolled and by the last step only, and decoding without gradients."""
     torch.manual_seed(0)
-    target = inputs.scenes(batch)
-    encoder = RelationEncoder(18, 512, 10, hidden=(512,))
+    N, D = target.elements.shape[1:]
+    encoder = RelationEncoder(D, latent, N, hidden=(latent,))
     full, last = DSPN(encoder), DSPN(encoder, **K1)
     last.initial.load_state_dict(full.initial.state_dict())
-    plain = baseline.PlainDSPN(baseline.PlainRelation(18, 512), 10, 18)
+    plain = baseline.PlainDSPN(baseline.PlainRelation(D, latent, latent), N, D)
     copy_decoder(full, plain)
     target_plain = features_first(target)
     with torch.no_grad():
@@ -136,20 +122,25 @@ def clevr_decoder(batch: int = 32) -> Case:
 
     def check() -> float:
         ours, theirs = gradients(full_step(), encoder.network), gradients(plain_step(), plain.encoder.network)
-        return difference(ours, theirs)
+        with torch.no_grad():
+            decoded = stacked(*plain(z.detach()))[-1].transpose(1, 2)
+            finals = [d(z).final.features_with_mask for d in (full, last)]
+        return difference([*ours, *finals], [*theirs, decoded, decoded])
 
     return Case(
         workloads={
-            "clevr_plain": lambda: plain_step().backward(),
-            "clevr_full": lambda: full_step().backward(),
-            "clevr_k1": lambda: last_step().backward(),
+            f"{name}_plain": lambda: plain_step().backward(),
+            f"{name}_full": lambda: full_step().backward(),
+            f"{name}_k1": lambda: last_step().backward(),
+            f"{name}_decode_plain": lambda: _without_gradients(plain, z.detach()),
+            f"{name}_decode": lambda: _without_gradients(full, z.detach()),
         },
         ratios={
-            "clevr_decoder_train_full": ("clevr_plain", "clevr_full"),
-            "clevr_decoder_train_k1": ("clevr_plain", "clevr_k1"),
+            f"{key}_train_full": (f"{name}_plain", f"{name}_full"),
+            f"{key}_train_k1": (f"{name}_plain", f"{name}_k1"),
+            f"{key}_decode": (f"{name}_decode_plain", f"{name}_decode"),
         },
         check=check,
-        flops={"clevr_full": training_flops(batch, 10, 100, [512, 512], encode=False)},
     )
 
 
@@ -238,7 +229,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "hungarian": hungarian,
     "mnist": mnist,
     "clevr_decoder": clevr_decoder,
+    "small_set": small_set,
+    "image_step_small": image_step_small,
+    "image_encoder_step": image_encoder_step,
     "average_precision": average_precision,
+    "resnet34_step": resnet34_step,
     "clevr_overhead": clevr_overhead,
 }
 

@@ -18,12 +18,12 @@ def digits(count: int, seed: int = 0) -> Sets:
     return Sets(elements * mask[..., None], mask)
 
 
-def scenes(count: int, seed: int = 0) -> Sets:
-    """3 to 10 objects of 18 features: a position and four one-hot attributes."""
+def scenes(count: int, seed: int = 0, size: int = 10) -> Sets:
+    """3 to `size` objects of 18 features: a position and four one-hot attributes."""
     generator = torch.Generator().manual_seed(seed)
-    mask = torch.arange(10) < torch.randint(3, 11, (count, 1), generator=generator)
-    parts: list[Tensor] = [torch.rand(count, 10, 3, generator=generator) * 2 - 1]
+    mask = torch.arange(size) < torch.randint(3, size + 1, (count, 1), generator=generator)
+    parts: list[Tensor] = [torch.rand(count, size, 3, generator=generator) * 2 - 1]
     for classes in (2, 8, 3, 2):
-        value = torch.randint(classes, (count, 10), generator=generator)
+        value = torch.randint(classes, (count, size), generator=generator)
         parts.append(torch.nn.functional.one_hot(value, classes).float())
     return Sets(torch.cat(parts, dim=-1) * mask[..., None], mask)

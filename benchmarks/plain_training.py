@@ -84,6 +84,7 @@ def train_plain(experiment: Experiment, task: SetTask, watch: Watch) -> None:
     torch.manual_seed(config.seed)
     model = SetPredictor.from_config(model_config(experiment, task))
     assert isinstance(model.decoder, DSPN)
+    assert experiment.latent is not None
     plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, experiment.latent), task.max_size, 2)
     copy_decoder(model.decoder, plain)
     average, optimizer = copy.deepcopy(plain), make_optimizer(plain, config)

@@ -1,4 +1,4 @@
-"""How time and memory grow: `python -m benchmarks.scaling` measures, fits exponents and plots.
+"""How time and memory grow: `python -m benchmarks.scaling` measures, fits exponents and plots; --draw only plots.
 
 Each point is a training step of DSPN on sets (the MLP encoder, unrolled, Chamfer over all steps) in a process of its
 own. One of N, T, B and D changes at a time; T also with `recompute` and with `LastSteps(1)`.
@@ -85,38 +85,44 @@ def measure(name: str) -> dict[str, Any]:
 
 def plot(curves: dict[str, Any], path: Path) -> None:
     """Draw all curves, time on the left and memory on the right."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from setpredict.core.files import write_text
+    from setpredict.report.figures.palette import line_style
+    from setpredict.report.figures.results import svg
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for axis, field, label, unit in ((axes[0], "seconds", "time", 1), (axes[1], "bytes", "memory", 2**20)):
-        for name, curve in curves.items():
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, field, label, unit in ((panels[0], "seconds", "time", 1), (panels[1], "bytes", "memory", 2**20)):
+        for i, (name, curve) in enumerate(curves.items()):
             relative = np.array(curve["values"]) / curve["values"][0]
-            legend = f"{LABELS.get(name, name)}: $x^{{{curve[f'{label}_exponent']:.2f}}}$"
-            axis.loglog(relative, np.array(curve[field]) / unit, marker="o", label=legend)
-        axis.set_xlabel("multiple of the first value")
-        axis.set_ylabel({"time": "seconds per step", "memory": "peak memory (MB)"}[label])
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+            legend = f"{LABELS.get(name, name).replace('`', '')}: $x^{{{curve[f'{label}_exponent']:.2f}}}$"
+            axes.loglog(relative, np.array(curve[field]) / unit, marker="os^Dv*"[i % 6], label=legend, **line_style(i))
+        axes.set_xlabel("multiple of the first value")
+        axes.set_ylabel({"time": "seconds per step", "memory": "peak memory (MB)"}[label])
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))  # below: not over the data
+    write_text(path, svg(figure))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--point", help=argparse.SUPPRESS)
+    parser.add_argument("--draw", action="store_true", help="draw the figure again from the last measurements")
     given = parser.parse_args()
     if given.point:
         print(json.dumps(point(**json.loads(given.point))))
         return
     from benchmarks.machine import describe
 
+    path, picture = ROOT / "benchmarks" / "results" / "scaling.json", ROOT / "docs" / "images" / "scaling.svg"
+    if given.draw:
+        plot(json.loads(path.read_text(encoding="utf-8"))["curves"], picture)
+        return
     curves = {name: measure(name) for name in track(CURVES, description="scaling")}
-    path = ROOT / "benchmarks" / "results" / "scaling.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": describe(), "start": START, "curves": curves}, indent=2) + "\n")
-    plot(curves, ROOT / "docs" / "images" / "scaling.svg")
+    plot(curves, picture)
     update(ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results" / "speed.json", path)
 
 

@@ -27,7 +27,19 @@ def asked(monkeypatch) -> dict:
 
 def test_methods_on_the_same_data_give_one_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    command = ["compare", "multisets", "--methods", "mlp", "slots", "transformer", *SMALL, "--max-steps", "2"]
+    command = [
+        "compare",
+        "multisets",
+        "--methods",
+        "mlp",
+        "slots",
+        "transformer",
+        *SMALL,
+        "--max-steps",
+        "2",
+        "--val-every",
+        "1",
+    ]
     assert run(command) == 0
     folder = tmp_path / "runs" / "compare-multisets-0"
     page = (folder / "comparison.html").read_text(encoding="utf-8")

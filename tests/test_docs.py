@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 import setpredict
+from benchmarks import tutorial
 from setpredict import DecoderConfig, EncoderConfig, ModelConfig, SetPredictor, Sets
 from setpredict.cli import main as cli
 from setpredict.data.sources.folder import folder
@@ -136,6 +137,10 @@ def test_commands_are_valid(command: str, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr("setpredict.cli.train._train", lambda *args: called.append(args))
     monkeypatch.setattr("setpredict.cli.compare._compare", lambda *args: called.append(args))
     words = [word.partition("|")[0] for word in shlex.split(command.replace("\\|", "|").replace("PRESET", "multisets"))]
+    if "--help" in words:
+        with pytest.raises(SystemExit, match="0"):
+            cli.run(words[1:])
+        return
     assert cli.run(words[1:]) == 0, capsys.readouterr().err
     assert called
 
@@ -182,6 +187,47 @@ def test_examples_of_the_python_api_run(workplace: Path):
     assert "`setpredict train multisets` writes the run `runs/multisets-dspn-0`" in text("docs/python.md")
     assert cli.run(["train", "multisets", *SMALL, "--decoder.steps", "2"]) == 0
     run_examples("docs/python.md")
+
+
+TUTORIAL = {
+    "scenes": ["--train", "24", "--val", "4", "--size", "64"],
+    "train": [
+        "--data.size",
+        "64",
+        "--max-steps",
+        "6",
+        "--latent",
+        "8",
+        "--encoder.hidden",
+        "8",
+        "--input.widths",
+        "8",
+        "8",
+    ],
+    "plot": ["--samples", "0"],
+}
+"""What makes the commands of the tutorial short."""
+
+
+def test_the_tutorial_works_from_images_to_results(workplace: Path, capsys: pytest.CaptureFixture):
+    found = tutorial.commands(text("docs/tutorial.md"))
+    assert [words[0] for words in found] == ["scenes", "data", "train", "evaluate", "plot", "predict"]
+    for words in found:
+        assert cli.run([*words, *TUTORIAL.get(words[0], [])]) == 0, words
+    files = ["data-check.png", "results.json", "results.csv", "drawn/val_000003.png", "my-images/train.json"]
+    files += ["runs/folder-0/report.html", "runs/folder-0/plots/progression.png"]
+    assert [name for name in files if not (workplace / name).is_file()] == []
+    with Image.open("drawn/val_000000.png") as drawn, Image.open("my-images/images/val_000000.png") as original:
+        assert drawn.size == original.size == (96, 64)
+    capsys.readouterr()
+    run_examples("docs/tutorial.md")
+
+
+def test_pictures_of_the_tutorial_are_small():
+    pictures = re.findall(r"!\[.*?\]\((images/tutorial-.*?)\)", text("docs/tutorial.md"))
+    assert len(pictures) == 2
+    for name in pictures:
+        assert (ROOT / "docs" / name).stat().st_size < 150_000, name
 
 
 def test_named_methods_and_attributes_exist():

@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from setpredict.build import FROM_DENSE, WARMUP, feature_scale, make_task, model_config, resolved
+from setpredict.build import (
+    FROM_DENSE,
+    IMAGE_RATE,
+    NUMBER_SCALE,
+    RATE,
+    WARMUP,
+    feature_scale,
+    make_task,
+    model_config,
+    resolved,
+)
 from setpredict.config import DataConfig, DecoderConfig, Experiment, GradientDescent, from_json, to_json
 from setpredict.core.errors import UserError
 from setpredict.presets import METHODS, preset
@@ -28,13 +38,32 @@ def test_images_with_places_start_from_the_dense_head(boxes):
 
 
 def test_other_data_get_the_papers_settings(points):
-    found = resolved(preset("folder"), points)
+    found = resolved(preset("folder", "dspn"), points)
     assert (found.input.warmup, found.loss.dense, found.loss.masks) == (0, 0.0, "feature")
     assert (found.decoder.initial, found.decoder.solver) == ("learned", GradientDescent())
+    assert (found.latent, found.train.lr) == (128, RATE)
+    assert feature_scale(found, points) == (NUMBER_SCALE,) * points.features
+
+
+def test_the_method_fits_the_data(points, boxes):
+    auto = preset("folder")
+    assert resolved(auto, boxes) == resolved(preset("folder", "dspn"), boxes)
+    assert resolved(auto, points) == resolved(preset("folder", "idspn"), points)
+    assert resolved(auto, points).decoder.method == "iDSPN"
+    auto.decoder = replace(auto.decoder, solver=GradientDescent(steps=7))
+    assert resolved(auto, points).decoder == DecoderConfig(solver=GradientDescent(steps=7))
+    assert preset("multisets") == preset("multisets", "dspn")
+
+
+def test_codes_have_room_for_large_sets(points, boxes):
+    for size, latent in ((8, 128), (33, 256), (64, 256), (65, 512), (1000, 512)):
+        assert resolved(preset("folder"), replace(points, max_size=size)).latent == latent, size
+    found = resolved(preset("folder"), boxes)
+    assert (found.latent, found.train.lr) == (128, IMAGE_RATE)
 
 
 def test_explicit_options_stay(boxes):
-    chosen = preset("folder")
+    chosen = preset("folder", "dspn")
     chosen.input = replace(chosen.input, warmup=0)
     chosen.loss = replace(chosen.loss, dense=0.25, masks="feature")
     chosen.decoder = replace(chosen.decoder, solver=GradientDescent(steps=3))
@@ -53,7 +82,7 @@ def test_every_method_is_decided_for_every_data(method, boxes, points):
         found = resolved(preset("folder", method), task)
         assert None not in (found.input.warmup, found.loss.dense, found.loss.masks)
         assert found.decoder.initial != "auto"
-        assert (found.decoder.initial == "dense") == (method == "dspn" and task is boxes)
+        assert (found.decoder.initial == "dense") == (method in ("dspn", "auto") and task is boxes)
         assert from_json(Experiment, to_json(found)) == found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from torchmetrics import Metric
 from setpredict.config import (
     AugmentConfig,
     DataConfig,
+    DecoderConfig,
     Experiment,
     GradientDescent,
     InputConfig,
@@ -24,6 +26,7 @@ from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
 from setpredict.data.augment import AugmentedSplit
 from setpredict.data.locate import open_path
+from setpredict.data.rotate import Coordinates, RotatedSplit
 from setpredict.encoders import ResNetEncoder
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
@@ -37,9 +40,14 @@ from setpredict.metrics import (
     StateAveragePrecision,
 )
 from setpredict.metrics.matched import Layout
+from setpredict.presets import OWN, as_idspn
 
-BOX_SCALE = 5.0
-"""Boxes are fractions of the image; unscaled, they weigh little beside masks from 0 to 1."""
+NUMBER_SCALE = 5.0
+"""Numbers from 0 to 1 differ little between elements; unscaled, they weigh little beside masks and categories."""
+RATE, IMAGE_RATE = 3e-3, 1e-3
+"""The learning rate for vectors and sets, and for images."""
+IMAGE_LATENT, LATENT = 128, (128, 512)
+"""The length of an image's code; the range of that of vectors and sets."""
 WARMUP = 0.3
 """Fraction of the training of images with known places in which the dense head is trained alone."""
 FROM_DENSE = GradientDescent(steps=5, step_size=2.5)
@@ -58,7 +66,7 @@ def make_task(data: DataConfig) -> SetTask:
     by_default = data.name in ("folder", "coco") and task.input_kind == "image"
     if data.augmented or (data.augmented is None and by_default):
         return augment(task, data.augment, data.seed)
-    return task
+    return rotate(task, data.augment, data.seed) if data.augment.rotate and data.augmented is not False else task
 
 
 def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
@@ -99,14 +107,52 @@ def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
     return replace(task, train=AugmentedSplit(task.train, options, task.kind, seed))
 
 
+def rotate(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
+    """The data set with training sets that are rotated and moved at random, input and target alike."""
+    names = [task.feature_names[i] for i in task.numbers]
+    unknown = [name for name in options.rotate if name not in names]
+    if unknown or len(set(options.rotate)) not in (2, 3):
+        given = " ".join(options.rotate)
+        raise UserError(
+            f"--data.augment.rotate needs two or three different numbers of {', '.join(names)}, got {given}"
+        )
+    if task.input_kind != "set" or task.input_size != task.features:
+        raise UserError(
+            f"--data.augment.rotate is for inputs that are sets of elements like the target's, and {task.name} has "
+            f"{task.input_kind}s of {task.input_size} for elements of {task.features}"
+        )
+    if options.shift < 0:
+        raise UserError(f"--data.augment.shift must be 0 or more, got {options.shift:g}")
+    columns = tuple(task.feature_names.index(name) for name in options.rotate)
+
+    def coordinates(scale: tuple[float, ...] | None, offset: tuple[float, ...] | None) -> Coordinates:
+        units = (
+            torch.tensor([given[i] if given else other for i in columns])
+            for given, other in ((scale, 1.0), (offset, 0.0))
+        )
+        return Coordinates(columns, *units)
+
+    places = coordinates(task.input_scale, task.input_offset), coordinates(task.scale, task.offset)
+    return replace(task, train=RotatedSplit(task.train, *places, options.shift, seed))
+
+
 def resolved(experiment: Experiment, task: SetTask) -> Experiment:
     """The experiment with every option that was left to the data (None or "auto") decided.
 
     Where the places of the elements in images are known, a dense head warms up the image encoder and proposes the
     initial set, from which DSPN descends in few small steps; padding is then not matched, because the proposals that
-    are not objects need not become zeros. Elsewhere the paper's settings are used.
+    are not objects need not become zeros. Elsewhere the paper's settings are used, with a code that is as long as sets
+    need.
     """
-    input, decoder, loss, dense = experiment.input, experiment.decoder, experiment.loss, task.has_centers
+    dense = task.has_centers
+    if experiment.decoder.kind == "auto":
+        experiment = _with_method(experiment, dense)
+    input, decoder, loss = experiment.input, experiment.decoder, experiment.loss
+    latent, train = experiment.latent, experiment.train
+    if latent is None:
+        latent = IMAGE_LATENT if task.input_kind == "image" else _latent_for(task)
+    if train.lr is None:
+        train = replace(train, lr=IMAGE_RATE if task.input_kind == "image" else RATE)
     if input.warmup is None:
         input = replace(input, warmup=WARMUP if dense and decoder.kind != "dense" else 0.0)
     if decoder.initial == "auto":
@@ -118,12 +164,33 @@ def resolved(experiment: Experiment, task: SetTask) -> Experiment:
         loss = replace(loss, dense=1.0 if from_dense or decoder.kind == "dense" else 0.0)
     if loss.masks is None:
         loss = replace(loss, masks="filter" if from_dense else "feature")
-    return replace(experiment, input=input, decoder=decoder, loss=loss)
+    return replace(experiment, latent=latent, input=input, decoder=decoder, loss=loss, train=train)
+
+
+def _with_method(experiment: Experiment, dense: bool) -> Experiment:
+    """DSPN from a dense head's proposals where the data have places in images; else iDSPN, which learns numbers faster.
+
+    If options of the decoder were given, they are those of DSPN.
+    """
+    given = replace(experiment.decoder, kind="dspn")
+    experiment = replace(experiment, decoder=given)
+    if dense or given != DecoderConfig(initial="auto"):
+        return experiment
+    experiment = deepcopy(experiment)
+    as_idspn(experiment, "small")
+    return experiment
+
+
+def _latent_for(task: SetTask) -> int:
+    """Room for twice as many numbers as the largest set has, so that an encoder need not lose any: a power of two."""
+    wanted = 2 * task.max_size * task.features
+    return min(max(1 << (wanted - 1).bit_length(), LATENT[0]), LATENT[1])
 
 
 def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
     """The model of an experiment for a data set, which decides sizes and dimensions."""
     experiment = resolved(experiment, task)
+    assert experiment.latent is not None
     kind = task.input_kind
     if kind == "image":
         kind = experiment.input.kind if experiment.input.kind in ("conv", "resnet") else "conv"
@@ -160,7 +227,7 @@ def feature_scale(experiment: Experiment, task: SetTask) -> tuple[float, ...]:
     """The factor of each feature in the decoder and the set loss; empty where all are 1."""
     factor = experiment.coordinates
     if factor is None:
-        factor = BOX_SCALE if task.kind == "boxes" else 1.0
+        factor = NUMBER_SCALE if task.kind == "boxes" or experiment.data.name in OWN else 1.0
     if not 0 < factor <= MOST_SCALE:
         raise UserError(f"--coordinates must be above 0 and at most {MOST_SCALE:g}, got {factor:g}")
     numbers = set(task.numbers)
@@ -240,10 +307,7 @@ def make_element_metrics(task: SetTask) -> dict[str, Metric]:
     """
     boxes, numbers = task.kind == "boxes", tuple(task.numbers)
     scale = (100.0,) * task.features if boxes and task.scale is None else task.scale
-    first = min((start for start, _ in task.groups.values()), default=task.features)
-    position = tuple(i for i in numbers if i < first)
-    if boxes or not 2 <= len(position) <= 3:
-        position = ()
+    position = numbers if not boxes and len(numbers) in (2, 3) else ()
     distances = {"distance": position} if position else {}
     layout = Layout(numbers, task.feature_names, dict(task.groups), scale, distances, boxes)
     metrics: dict[str, Metric] = {"elements": MatchedErrors(layout)}
@@ -255,6 +319,7 @@ def make_optimizer(model: nn.Module, train: TrainConfig, weights_rate: float = 1
 
     Weights from ImageNet are a group of their own, whose learning rate is multiplied by `weights_rate`.
     """
+    assert train.lr is not None
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     encoders = [m for m in model.modules() if isinstance(m, ResNetEncoder) and m.pretrained]
     given = [p for encoder in encoders for part in encoder.body for p in part.parameters()]

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from setpredict.build import make_loss
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
 from setpredict.core.files import write_text
+from setpredict.core.progress import bar_columns
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
@@ -62,10 +63,8 @@ def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> li
     began = time.perf_counter()
     models = contenders()
     console.print(_introduction(what, seconds))
-    with Progress(
-        TextColumn("{task.description:12}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn(),
-        console=console,
-    ) as bars:  # fmt: skip
+    columns = bar_columns("{task.description}: {task.fields[note]}")
+    with Progress(*columns, console=console, expand=True) as bars:
         rows = [bars.add_task(c.name, total=1.0, note="waiting", start=False) for c in models]
         for contender, row in zip(models, rows):
             bars.start_task(row)

@@ -105,6 +105,12 @@ class SetPredictor(nn.Module):
         return self.decoder.max_steps if isinstance(self.decoder, Layered) else None
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether encoders and decoder are known to be this package's own."""
+        c = self.config
+        return c is not None and ":" not in c.encoder.kind + c.decoder.kind
+
+    @property
     def shares_encoder(self) -> bool:
         """Whether the decoder's set encoder encodes the input too; the true set then has representation loss 0."""
         return any(module is self.input_encoder for module in self.decoder.modules())
@@ -169,9 +175,13 @@ class SetPredictor(nn.Module):
 
     def _computes_in_parts(self, samples: Tensor | Sets) -> bool:
         """Whether this model's predictions can be computed in parts: on a CPU, with built-in encoders and decoders."""
-        values, c = samples.elements if isinstance(samples, Sets) else samples, self.config
-        built_in = c is not None and ":" not in c.encoder.kind + c.decoder.kind
-        return built_in and len(values) > 0 and values.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        values = samples.elements if isinstance(samples, Sets) else samples
+        return (
+            self.is_built_in
+            and len(values) > 0
+            and values.device.type == "cpu"
+            and not torch.is_autocast_enabled("cpu")
+        )
 
     def prepare(self, input: Any) -> Tensor | Sets:
         """Any input as the tensor or Sets that this model takes, on its device; an error says what it takes."""

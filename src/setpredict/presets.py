@@ -18,7 +18,7 @@ from setpredict.config import (
 )
 from setpredict.core.errors import UserError
 
-Method = Literal["dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense"]
+Method = Literal["dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense", "auto"]
 Scale = Literal["paper", "small"]
 
 PRESETS = (
@@ -32,7 +32,9 @@ PRESETS = (
     "scenes-state",
     "folder",
 )
-METHODS: tuple[Method, ...] = ("dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense")
+OWN = ("folder", "coco", "memory")
+"""The data sets that users bring."""
+METHODS: tuple[Method, ...] = ("dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense", "auto")
 SCALES: tuple[Scale, ...] = ("paper", "small")
 
 IDSPN = DecoderConfig(
@@ -48,8 +50,11 @@ NUMBERED: dict[str, Any] = {"initial": "input", "step_scale": "added", "project"
 """Outputs that add categories to the elements of the input: as in the iDSPN paper's numbering."""
 
 
-def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experiment:
-    """The experiment of that name, for a method, at the paper's scale or one for two CPU cores and under an hour."""
+def preset(name: str, method: Method = "auto", scale: Scale = "small") -> Experiment:
+    """The experiment of that name, for a method, at the paper's scale or one for two CPU cores and under an hour.
+
+    The method auto is dspn; for the user's own data, the data decide about it.
+    """
     if name not in PRESETS:
         raise UserError(f"there is no preset {name!r}; presets are {', '.join(PRESETS)}")
     kind, _, target = name.partition("-")
@@ -61,9 +66,11 @@ def preset(name: str, method: Method = "dspn", scale: Scale = "small") -> Experi
     )
     experiment = make(data, scale)
     if method == "idspn":
-        _as_idspn(experiment, scale)
+        as_idspn(experiment, scale)
     elif method in ("slots", "transformer"):
         _with_attention(experiment, method, scale)
+    elif method == "auto":
+        experiment.decoder = replace(experiment.decoder, kind="auto" if name == "folder" else "dspn")
     elif method != "dspn":
         experiment.decoder = replace(experiment.decoder, kind=method)
     if method == "dense":
@@ -147,12 +154,12 @@ def _clevr(data: DataConfig, scale: Scale) -> Experiment:
 def _folder(data: DataConfig, scale: Scale) -> Experiment:
     """The user's own data: moderate settings; the data decides what images begin with."""
     wide = scale == "paper"
-    train = TrainConfig(lr=1e-3, batch_size=16, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99)
+    train = TrainConfig(lr=None, batch_size=16, schedule="cosine", warmup_steps=50, clip_grad=1.0, ema=0.99)
     if not wide:  # the minutes alone end it
         train = replace(train, epochs=10**6, max_minutes=15.0)
     return Experiment(
         data,
-        latent=512 if wide else 128,
+        latent=512 if wide else None,
         input=InputConfig("resnet" if wide else "conv", warmup=None),
         decoder=DecoderConfig(initial="auto"),
         loss=LossConfig(masks=None, dense=None),
@@ -175,7 +182,9 @@ def _with_attention(experiment: Experiment, method: Method, scale: Scale) -> Non
     if data == "numbering":
         experiment.decoder.queries = "input+random"
         experiment.loss = replace(experiment.loss, cross_entropy=True)
-    experiment.train = replace(experiment.train, lr=rate if scale == "paper" else min(experiment.train.lr, 1e-3))
+    experiment.train = replace(
+        experiment.train, lr=rate if scale == "paper" else min(experiment.train.lr or 1e-3, 1e-3)
+    )
     warm = max(experiment.train.warmup_steps, 100)
     experiment.train = replace(experiment.train, warmup_steps=warm, clip_grad=experiment.train.clip_grad or 1.0)
 
@@ -189,7 +198,7 @@ def _as_multisets_of_the_release(experiment: Experiment) -> None:
     experiment.train = TrainConfig(batch_size=128, lr=1e-3, epochs=80, workers=experiment.train.workers)
 
 
-def _as_idspn(experiment: Experiment, scale: Scale) -> None:
+def as_idspn(experiment: Experiment, scale: Scale) -> None:
     """The follow-up paper's decoder, encoder and settings in place of the paper's."""
     data = experiment.data.name
     experiment.decoder = replace(IDSPN, hidden=experiment.decoder.hidden)
@@ -212,6 +221,10 @@ def _as_idspn(experiment: Experiment, scale: Scale) -> None:
         return
     hidden = experiment.encoder.hidden[:1]
     experiment.encoder = EncoderConfig("mlp", hidden=(max(256, *hidden),), pool="fspool-free", normalize=False)
-    experiment.train = replace(experiment.train, lr=min(experiment.train.lr, 3e-3))
+    if experiment.train.lr is not None:
+        experiment.train = replace(experiment.train, lr=min(experiment.train.lr, 3e-3))
+    if data in OWN:  # large sets need many steps to come to rest, and few of them to learn most of it
+        experiment.decoder.solver = replace(experiment.decoder.solver, steps=40)
+        experiment.train = replace(experiment.train, few_steps_until=0.75)
     if data == "mnist":  # on hundreds of points, a gradient of one step lets the representation's scale grow for ever
         experiment.train = replace(experiment.train, lr=1e-3, optimizer="adamw", weight_decay=1.0)

@@ -34,7 +34,9 @@ class Sets:
     """
 
     elements: Tensor  # (B, N, D)
+    """The elements, (B, N, D)."""
     mask: Tensor  # (B, N); both are checked below, with errors that people can read
+    """Which elements are present, (B, N)."""
 
     def __post_init__(self) -> None:
         if self.elements.ndim != 3:
@@ -171,10 +173,16 @@ class Prediction:
     """What a decoder returns: the trajectory Y0 … YT and what was measured along it.
 
     A one-shot decoder returns a trajectory of length one. Not frozen, because Lightning Fabric moves it.
+
+    >>> prediction = Prediction(torch.zeros(11, 4, 8, 2), torch.ones(11, 4, 8))
+    >>> prediction.steps, prediction.final
+    (10, Sets(4 sets of up to 8 elements with 2 features, sizes 8 to 8))
     """
 
     elements: Float[Tensor, "T1 B N D"]
+    """The elements of every set from Y0 to YT, (T+1, B, N, D)."""
     mask: Float[Tensor, "T1 B N"]
+    """The masks of every set, (T+1, B, N)."""
     repr_loss: Float[Tensor, "T1 B"] | None = None
     """L_repr(Yt, z) of every set, without gradients; None for decoders without a representation loss."""
     grad_norm: Float[Tensor, "T B"] | None = None

@@ -49,6 +49,8 @@ class Study:
     about: str = ""
     small: Changes = field(default_factory=dict)
     """More options of every row at small scale."""
+    by_time: bool = False
+    """With questions: draw validation scores by training time instead of the test score of every answer."""
 
     def row(self, name: str) -> Row:
         for row in self.rows:
@@ -253,7 +255,7 @@ def _image_parts(preset_name: str, scenes: Changes) -> Study:
         },
     }
     about = "States of generated scenes after 12 minutes of training on one core, one thing changed at a time."
-    return Study("Parts of the image path", preset_name, rows, equal, groups, about, small=scenes)
+    return Study("Parts of the image path", preset_name, rows, equal, groups, about, small=scenes, by_time=True)
 
 
 def studies() -> dict[str, Study]:

@@ -95,7 +95,7 @@ def test_whole_numbers_are_read_as_floats_where_a_float_is_expected():
         ({"latent": "8"}, "config.json.latent must be int, got '8'"),
         ({"latent": 8.0}, "config.json.latent must be int, got 8.0"),
         ({"latent": True}, "config.json.latent must be int, got True"),
-        ({"latent": None}, "config.json.latent must be int, got None"),
+        ({"latent": 0.5}, "config.json.latent must be int, got 0.5"),
         ({"train": {"pictures": 1}}, "config.json.train.pictures must be bool, got 1"),
         ({"train": {"lr": True}}, "config.json.train.lr must be float, got True"),
         ({"train": {"max_minutes": "5"}}, "config.json.train.max_minutes must be float, got '5'"),

@@ -10,13 +10,15 @@ from PIL import Image
 from rich.console import Console
 
 from setpredict.build import model_config
-from setpredict.config import DataConfig, Experiment
+from setpredict.config import DataConfig, DecoderConfig, Experiment, InputConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.data import load, open_path
+from setpredict.data.inside_out import inside_out_boxes
 from setpredict.model import SetPredictor
 from setpredict.report.data_check import check
 from setpredict.report.data_findings import findings
 from setpredict.report.settings import print_settings
+from setpredict.runs.train import train_run
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def test_constant_and_one_hot_columns_and_a_missing_test_split(tmp_path: Path):
     found = " ".join(findings(open_path(write(tmp_path, records))))
     assert "There is no test split: the val split is used" in found
     assert "The same in every element: x1." in found
-    assert "x2, x3 look like a one-hot category" in found
+    assert "x2, x3 are a one-hot category, and are treated as one." in found
     assert "its own target" not in found
 
 
@@ -55,6 +57,28 @@ def test_one_box_with_swapped_sides(tmp_path: Path):
     constant, said = findings(open_path(tmp_path))
     assert constant == "The same in every element: x1, x3."
     assert said.startswith("1 of 10 elements have right < left or bottom < top, so that all are plain vectors")
+
+
+def test_a_swapped_box_is_found_in_the_samples_that_are_held_out(tmp_path: Path):
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    for wrong in range(10):  # one of the ten samples is held out
+        records = [{"input": "a.png", "set": [[30 if i == wrong else 1, 2, 29, 40 + i]]} for i in range(10)]
+        assert inside_out_boxes(open_path(write(tmp_path, records))).startswith("1 of 10 elements"), wrong
+
+
+def test_training_begins_with_a_warning_about_swapped_sides(tmp_path: Path):
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    write(tmp_path, [{"input": "a.png", "set": [[30 if i == 4 else 1, 2, 29, 40 + i]]} for i in range(10)])
+    experiment = Experiment(
+        DataConfig("folder", str(tmp_path), size=64),
+        latent=4,
+        input=InputConfig("conv", widths=(4, 4)),
+        decoder=DecoderConfig("mlp", hidden=(4,)),
+        train=TrainConfig(max_steps=0, batch_size=2, threads=1, pictures=False),
+    )
+    text = io.StringIO()
+    train_run(experiment, tmp_path / "run", console=Console(file=text, width=200))
+    assert text.getvalue().startswith("1 of 10 elements have right < left or bottom < top")
 
 
 def test_up_to_twenty_mistakes_are_reported_together(tmp_path: Path):

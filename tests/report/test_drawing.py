@@ -1,13 +1,17 @@
 """What is drawn, not which pixels: positions, colors and texts are read back from the figures."""
 
+import base64
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
@@ -19,11 +23,15 @@ from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.report.figures.by_step import losses_by_step
 from setpredict.report.figures.contact_sheet import DPI, category_colors, contact_sheet
+from setpredict.report.figures.curves import training_curves
+from setpredict.report.figures.dark import darken
 from setpredict.report.figures.drawing import draw_boxes, draw_points, draw_set, some_steps
-from setpredict.report.figures.palette import LINE_COLORS, RIGHT, WRONG
+from setpredict.report.figures.palette import DARK, DARK_CARD, INK, LINE_COLORS, MASK_COLORMAP, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
 from setpredict.report.figures.progression import progression, save
 from setpredict.report.figures.sweep import sweep
+from setpredict.report.html import figure as html_figure
+from setpredict.report.tables.judged import match_elements
 from setpredict.report.watched import Watched
 from setpredict.sets import Sets
 from tests.report.trajectories import batch_of, trajectory_to
@@ -219,3 +227,118 @@ def test_categories_have_colors():
     task.groups, task.categories = {"kind": (1, 3)}, {"kind": ("a", "b")}
     batch.target.elements[0, :, 1:] = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     assert category_colors(task, batch, 0) == [LINE_COLORS[1], LINE_COLORS[0], LINE_COLORS[1]]
+
+
+def contrast(image: Image.Image, background: str) -> float:
+    """The largest contrast ratio (WCAG) between a color of a figure without background and a color behind it."""
+
+    def luminance(color: np.ndarray) -> np.ndarray:
+        linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
+        return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+    pixels = np.asarray(image.convert("RGBA")).reshape(-1, 4) / 255
+    solid = np.unique(pixels[pixels[:, 3] == 1][:, :3], axis=0)
+    light = np.concatenate([luminance(solid), [luminance(np.array(to_rgb(background)))]])
+    return (light.max() + 0.05) / (light.min() + 0.05)
+
+
+def test_a_figure_in_a_page_suits_light_and_dark_pages(task: SetTask):
+    batch = batch_of(task)
+    text = html_figure(validation_picture(task, batch, trajectory_to(batch)), "A caption")
+    light, dark = (re.search(rf"{name}='data:image/png;base64,(.*?)'", text) for name in (" src", "srcset"))
+    for found, background in ((light, "#ffffff"), (dark, DARK_CARD)):
+        assert found
+        image = Image.open(io.BytesIO(base64.b64decode(found[1])))
+        assert np.asarray(image.convert("RGBA"))[0, 0, 3] == 0  # no background of its own
+        if task.input_kind != "image":  # else black pixels of images are there too
+            assert contrast(image, background) > 7
+
+
+def test_text_and_lines_are_light_on_a_dark_page():
+    figure = Figure()
+    drawn = figure.subplots()
+    drawn.set_title("title")
+    (ink,) = drawn.plot([0, 1], color=INK)
+    (blue,) = drawn.plot([1, 0], color=LINE_COLORS[2])
+    dots = drawn.scatter([0, 1], [0, 1], c=[0.0, 1.0], cmap=MASK_COLORMAP)
+    darken(figure)
+    assert to_hex(drawn.title.get_color()) == to_hex(ink.get_color()) == DARK[INK]
+    assert to_hex(blue.get_color()) == LINE_COLORS[2]
+    assert to_hex(drawn.spines["left"].get_edgecolor()) == DARK["#000000"]
+    assert dots.get_cmap().name == f"{MASK_COLORMAP}_r"
+
+
+def test_percentages_end_at_100_and_single_values_are_no_curve():
+    log = [{"step": str(i), "loss": f"{1 / i}", "val_size_accuracy": "1.0", "val_AP50": "0.3"} for i in (1, 2, 3)]
+    figure = training_curves({"a": log})
+    assert figure
+    limits = {a.get_title(): a.get_ylim() for a in figure.axes}
+    assert limits["validation size accuracy %"][1] == 100
+    assert 30 < limits["validation AP50 %"][1] < 100
+    only = [log[0], {"step": "2", "loss": "0.5"}]
+    figure = training_curves({"a": only})
+    assert figure
+    assert [a.get_title() for a in figure.axes] == ["training loss"]
+    assert training_curves({"a": only[:1]}) is None
+
+
+def test_rows_of_a_predicted_heat_map_are_those_of_the_target():
+    task = multisets(4, dim=5, variable=True, val=3)
+    task.kind = "vectors"
+    target = Sets(torch.rand(1, 4, 5), torch.tensor([[True, True, True, False]]))
+    batch = Batch(target, target, torch.zeros(1, dtype=torch.int64))
+    shuffled = [2, 3, 0, 1]
+    predicted = Sets(target.elements[:, shuffled] + 0.01, target.mask[:, shuffled].float())
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, predicted)
+    values = np.asarray(drawn.images[0].get_array())
+    np.testing.assert_allclose(values[:, 0], [1, 1, 1, 0])
+    np.testing.assert_allclose(values[:3, 1:], target.elements[0, :3] + 0.01, atol=1e-6)
+
+
+def test_surplus_rows_follow_the_best_first():
+    target = Sets(torch.tensor([[[0.9], [0.0], [0.0]]]), torch.tensor([[True, False, False]]))
+    predicted = Sets(torch.tensor([[[0.1], [0.2], [0.8]]]), torch.tensor([[0.2, 0.6, 0.9]]))
+    matched = match_elements(predicted, target, 0)
+    assert (matched.order, matched.target) == ([2, 1, 0], [0, None, None])
+
+
+def test_points_have_the_names_of_their_categories_beside_them():
+    task = multisets(3, dim=4, val=3)
+    task.groups, task.categories = {"kind": (2, 4)}, {"kind": ("acorn", "beech")}
+    batch = batch_of(task, 1)
+    elements = torch.tensor([[[0.1, 0.2, 1.0, 0.0], [0.5, 0.6, 0.1, 0.9], [0.7, 0.7, 0.0, 1.0]]])
+    drawn = axes()
+    draw_set(drawn, task, batch, 0, Sets(elements, torch.tensor([[1.0, 0.8, 0.1]])))
+    names = {t.get_text().strip(): t.get_position() for t in drawn.texts}
+    assert {name: [round(float(v), 3) for v in at] for name, at in names.items()} == {
+        "acorn": [0.1, 0.2],
+        "beech": [0.5, 0.6],
+    }
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_picture_says_what_its_colors_mean(task: SetTask):
+    batch = batch_of(task, 2)
+    figure = picture(task, batch, trajectory_to(batch), [0, 2], [0, 1])
+    told = " ".join(legend_texts(figure))
+    expected = {"boxes": "right: IoU", "states": "wrong", "points": "target", "polygons": "target", "vectors": "mask"}
+    assert expected[task.kind] in told
+    FigureCanvasAgg(figure).draw()
+    below = figure.legends[0].get_window_extent().y1
+    assert below <= min(a.get_window_extent().y0 for a in figure.axes) + 1, "the legend hides nothing"
+
+
+def test_a_contact_sheet_names_the_colors_of_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    task = multisets(3, dim=4, val=3)
+    task.groups, task.categories = {"kind": (2, 4)}, {"kind": ("acorn", "beech")}
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: (drawn.append(self), Path(file).touch()))
+    contact_sheet(task, tmp_path / "a.png", 2)
+    assert legend_texts(drawn[0]) == ["acorn", "beech"]
+    patches = drawn[0].legends[0].legend_handles
+    assert [to_hex(patch.get_facecolor()) for patch in patches] == list(LINE_COLORS[:2])  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]

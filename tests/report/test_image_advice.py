@@ -1,12 +1,17 @@
 """Advice on images: the crowding of cells by counting, and the sentences that users read."""
 
+import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 import torch
+from PIL import Image
 
 from setpredict.build import make_task
 from setpredict.config import DataConfig
+from setpredict.data import open_path
 from setpredict.report.image_advice import crowding, image_advice
 
 
@@ -19,6 +24,22 @@ def test_crowding_is_what_counting_finds():
             cells = Counter((int(x * 64 / stride), int(y * 64 / stride)) for x, y in centers[b][mask[b]].tolist())
             lost += sum(n - 1 for n in cells.values())
         assert abs(crowding(mask, centers, sizes, 64, stride).lost - lost / int(mask.sum())) < 1e-9
+
+
+@pytest.mark.parametrize("element", [[4, 5], [4, 5, "cat"], [4, 5, 4, 9]])
+def test_points_and_boxes_without_width_get_advice(element: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    lines = [json.dumps({"input": "a.png", "set": [element, element]})] * 10
+    (tmp_path / "train.jsonl").write_text("\n".join(lines))
+    if len(element) == 3:
+        (tmp_path / "task.json").write_text('{"kind": "points"}')
+    found = image_advice(open_path(tmp_path, size=64))
+    boxes = [
+        "Objects are 0 pixels wide in the median at 64×64, up to 2 per image.",
+        "That is small: try --data.size 512.",
+    ]
+    assert found[: 1 + (len(element) == 4)] == (boxes if len(element) == 4 else ["Up to 2 points per image."])
 
 
 def test_scenes_get_advice_and_sets_do_not():

@@ -9,7 +9,6 @@ from rich.console import Console
 from setpredict.data.sources.scenes import scenes
 from setpredict.metrics.baselines import CONSTANT, MEAN, RANDOM
 from setpredict.metrics.matched import ElementErrors
-from setpredict.report.data_findings import one_hot_columns
 from setpredict.report.quality import html_tables, print_tables, verdict
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.scores import CocoScores, Scores
@@ -82,16 +81,3 @@ def test_the_report_has_complete_confusion_matrices():
         assert f"{group} of matched elements" in page
     assert "Most frequent" not in page
     assert page.count("<td class='number'>2</td>") == sum((b - a) ** 2 for a, b in task.groups.values())
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([[0.5, 1, 0, 0], [0.5, 0, 1, 0], [1, 0, 0, 1]], [1, 2, 3]),
-        ([[1, 0], [1, 0]], []),  # constant
-        ([[1, 1], [0, 1]], []),
-        ([[0.2, 0.8], [0.4, 0.6]], []),
-    ],
-)
-def test_one_hot_columns(rows: list, expected: list):
-    assert one_hot_columns(np.array(rows, float)) == expected

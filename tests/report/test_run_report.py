@@ -101,6 +101,11 @@ def test_plot_names_the_wrong_option(runs: dict[str, Path], options, message, ca
     assert message in capsys.readouterr().err
 
 
+def test_a_one_shot_decoder_has_no_steps_to_plot(runs: dict[str, Path], capsys: pytest.CaptureFixture):
+    assert command(["plot", str(runs["mlp"]), "--steps", "3"]) == 2
+    assert "is a one-shot decoder and has no steps: leave out --steps 3" in capsys.readouterr().err
+
+
 def test_plot_of_a_folder_that_is_not_a_run(tmp_path: Path, runs, scene_run: Path, capsys: pytest.CaptureFixture):
     assert command(["plot", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
@@ -220,11 +225,12 @@ def test_curves_have_one_panel_per_metric():
     log = [
         {"step": "2", "loss": "1.0"},
         {"step": "4", "loss": "0.5", "val_chamfer": "0.002", "val_size_accuracy": "0.5"},
+        {"step": "6", "loss": "0.4", "val_chamfer": "0.001", "val_size_accuracy": "0.6"},
     ]
     figure = training_curves({"a": log})
     assert figure is not None
     assert [a.get_title() for a in figure.axes] == [
         "training loss", "validation chamfer ×1000", "validation size accuracy %",
     ]  # fmt: skip
-    assert np.asarray(figure.axes[1].lines[0].get_ydata()).tolist() == [2.0]
+    assert np.asarray(figure.axes[1].lines[0].get_ydata()).tolist() == [2.0, 1.0]
     assert training_curves({"a": []}) is None

@@ -55,6 +55,8 @@ def test_a_finished_run_goes_on_with_a_higher_limit(tiny, run_folder):
         (TrainConfig(epochs=10, max_steps=100), 100, 1.0, "--epochs 10 and --max-steps 100"),
         (TrainConfig(epochs=10, patience=3), 50, 1.0, "--patience 3"),
         (TrainConfig(epochs=10, accumulate=2), 50, 1.0, "--epochs 10"),
+        (TrainConfig(epochs=10**6, max_minutes=15.0), 9, 900.0, "--max-minutes 15"),
+        (TrainConfig(epochs=9, max_steps=2000000), 90, 1.0, "--epochs 9 (after 90 of --max-steps 2000000)"),
     ],
 )
 def test_the_limit_that_ended_a_run(train: TrainConfig, step: int, seconds: float, expected: str):

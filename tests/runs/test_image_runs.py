@@ -71,6 +71,20 @@ def test_the_warm_up_trains_the_encoder_and_leaves_the_decoder_alone(images, tmp
     assert rows[0]["dense"] == rows[0]["loss"]
 
 
+def test_the_first_step_after_a_warm_up_is_as_small_as_the_first_of_any_training(images, tmp_path):
+    """Adam's first step moves every weight by the learning rate; with 4 steps of zero gradients before, it does not."""
+    images.train = replace(images.train, lr=0.01, warmup_steps=10)
+    weights = []
+    for steps in (4, 5):
+        images.train.max_steps = steps
+        go(images, tmp_path / str(steps))
+        content = torch.load(RunFolder(tmp_path / str(steps)).checkpoint_path, weights_only=True)
+        weights.append({n: w for n, w in content["model"].items() if n.startswith("decoder.")})
+    before, after = weights
+    moved = max(float((after[n] - before[n]).abs().max()) for n in before)
+    assert moved == pytest.approx(0.01 / 10, rel=1e-2)
+
+
 def test_the_dense_head_alone_is_a_decoder(images, tmp_path):
     images.decoder, images.loss = DecoderConfig("dense"), LossConfig(dense=1.0)
     images.input = replace(images.input, warmup=0)

@@ -20,6 +20,13 @@ FRESH = {
         5, 2, input=InputConfig("vector", 7), encoder=SMALL,
         decoder=DecoderConfig(solver=THREE_STEPS, initial="predicted"),
     ),
+    "slots": ModelConfig(5, 2, input=InputConfig("set", 2), decoder=DecoderConfig("slots", THREE_STEPS, width=16)),
+    "transformer": ModelConfig(
+        5, 2, input=InputConfig("set", 2), decoder=DecoderConfig("transformer", THREE_STEPS, width=16, heads=2)
+    ),
+    "slots on an image": ModelConfig(
+        5, 2, input=InputConfig("conv", 32, widths=(8, 16)), decoder=DecoderConfig("slots", THREE_STEPS, width=16)
+    ),
     "lstm": ModelConfig(5, 2, encoder=SMALL, decoder=DecoderConfig("lstm", hidden=(32,))),
 }  # fmt: skip
 

@@ -12,9 +12,10 @@ from lightning_fabric import Fabric
 from setpredict.build import make_loss, make_metrics, make_task
 from setpredict.config import DataConfig, DecoderConfig, GradientDescent, InputConfig, LossConfig, ModelConfig
 from setpredict.core.errors import NotFinite, UserError
+from setpredict.decoders import DSPN
 from setpredict.model import SetPredictor
 from setpredict.sets import Sets
-from setpredict.training.evaluation import evaluate
+from setpredict.training.evaluation import evaluate, evaluate_steps
 
 
 @pytest.fixture
@@ -93,3 +94,49 @@ def test_steps_taken_are_measured_where_samples_may_stop_early():
     assert "steps_taken" not in evaluate(fabric, points_model(solver=solver), task, loss).metrics
     assert evaluate(fabric, never, task, loss, batch_size=4).metrics["steps_taken"] == 3
     assert evaluate(fabric, always, task, loss, batch_size=4).metrics["steps_taken"] < 3
+
+
+SLOTS = {"kind": "slots", "width": 8, "hidden": (8,)}
+
+
+@pytest.mark.parametrize(
+    ("options", "stops"), [({}, False), ({}, True), (SLOTS, False)], ids=["dspn", "stops", "slots"]
+)
+def test_several_numbers_of_steps_are_decoded_once_with_the_scores_of_each_alone(monkeypatch, options, stops):
+    task = make_task(DataConfig("multisets", points=4, test=6))
+    fabric, loss = Fabric(accelerator="cpu", devices=1), make_loss(LossConfig("hungarian"), task)
+    model = points_model(solver=GradientDescent(steps=3), **options)
+    if stops:  # some samples after two steps or earlier
+        losses = model(task.split("test").batch(np.arange(6), 0).input).repr_loss[2]
+        assert isinstance(model.decoder, DSPN)
+        model.decoder.solver = replace(model.decoder.solver, stop_below=float(losses.median()) * 1.001)
+    steps = [2, 5, None, 0]
+    alone = [evaluate(fabric, model, task, loss, steps=s, batch_size=4, details=True) for s in steps]
+    decoded, advanced = [], []
+    decode = model.decode
+    monkeypatch.setattr(model, "decode", lambda code, steps: decoded.append(steps) or decode(code, steps=steps))
+    rows = evaluate_steps(fabric, model, task, loss, "test", steps, 4, details=True, advance=advanced.append)
+    assert decoded == [5, 5]  # two batches
+    assert sum(advanced) == 6 * len(steps)
+    assert [row.steps for row in rows] == [2, 5, 3, 0]
+    assert len({row.metrics[loss.name] for row in rows}) > 1
+    for row, one in zip(rows, alone):
+        assert row.metrics == one.metrics, f"{row.steps} steps"  # to the bit
+        assert row.score == one.score
+        assert ("steps_taken" in row.metrics) == stops
+        assert str(row.elements) == str(one.elements)  # NaN where nothing was matched
+    times = {row.steps: row.milliseconds for row in rows}
+    assert 0 < times[0] < times[2] < times[3] < times[5]
+
+
+def test_decoders_that_are_not_built_in_decode_once_for_each_number_of_steps(monkeypatch):
+    task = make_task(DataConfig("multisets", points=4, test=4))
+    fabric, loss = Fabric(accelerator="cpu", devices=1), make_loss(LossConfig("hungarian"), task)
+    model = points_model()
+    model.config = None
+    decoded = []
+    decode = model.decode
+    monkeypatch.setattr(model, "decode", lambda code, steps: decoded.append(steps) or decode(code, steps=steps))
+    rows = evaluate_steps(fabric, model, task, loss, "test", [2, 5])
+    assert decoded == [2, 5]
+    assert [row.steps for row in rows] == [2, 5]

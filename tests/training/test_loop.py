@@ -130,6 +130,7 @@ def adamw_by_hand(experiment: Experiment, train: TrainConfig) -> tuple[SetPredic
     loss, clipped = make_loss(experiment.loss, task), 0
     assert train.clip_grad is not None
     assert train.max_steps is not None
+    assert train.lr is not None
     first = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     second = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     for step, batch in enumerate(task.loader("train", train.batch_size, seed=train.seed), start=1):

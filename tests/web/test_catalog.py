@@ -7,11 +7,16 @@ from rich.console import Console
 
 from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
+from setpredict.data.sources.multisets import multisets
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.runs.train import train_run
 from setpredict.web.catalog import Served, load_catalog
+from setpredict.web.inputs import encode_request
+from setpredict.web.limits import BadInput
+from setpredict.web.schema import DecodeRequest
 from tests.training.tiny_experiment import tiny_experiment
+from tests.web.served import tiny
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +58,10 @@ def test_data_that_is_not_on_this_machine_is_no_error_and_not_downloaded(data: D
 def test_a_folder_that_is_not_a_run_is_named(tmp_path: Path):
     with pytest.raises(UserError, match="is not a run"):
         load_catalog([tmp_path])
+
+
+def test_a_transformer_cannot_take_more_steps_than_it_has_layers():
+    served = tiny("points-transformer", multisets(5, variable=True, test=7), "transformer")
+    assert encode_request(DecodeRequest.model_validate({"sample": 0, "steps": 3}), served).steps == 3
+    with pytest.raises(BadInput, match="has 3 layers and cannot take 4 steps"):
+        encode_request(DecodeRequest.model_validate({"sample": 0, "steps": 4}), served)

@@ -69,7 +69,7 @@ def results(
 
 
 def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
-    """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout."""
+    """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout or as COCO boxes."""
     from setpredict.data.sources.scenes import generate
 
     print(generate(options))
@@ -97,6 +97,7 @@ def plot(
     split: Literal["test", "val", "train"] = "test",
     data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
     out: Path | None = None,
+    animate: Path | None = None,
     allow_own_code: bool = False,
 ) -> None:
     """Draw figures of a run: samples step by step, objects as text, losses against the step; PNG and PDF.
@@ -109,15 +110,23 @@ def plot(
         split: Where the samples come from.
         data_folder: Other data than the model's own: whatever `setpredict data check` opens.
         out: The folder for the figures (None: RUN/plots).
+        animate: Instead of the figures, write the samples taking shape to this file, a looping .gif or .webp of at
+            most 2 MB, with the baseline below; --steps 40 ends at step 40.
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from rich.console import Console
 
+    from setpredict.report.animate import animate_run
     from setpredict.report.plot import plot_run
 
     if not samples:
         raise UserError("--samples needs at least one number")
-    plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code, data_folder)
+    if animate is None:
+        plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code, data_folder)
+        return
+    if out is not None:
+        raise UserError(f"--out {out} is the folder for figures; --animate {animate} is a file of its own")
+    animate_run(run, animate, samples, steps, baseline, split, Console(), allow_own_code, data_folder)
 
 
 def report(runs: Positional[tuple[Path, ...]], out: Path | None = None, allow_own_code: bool = False) -> None:
@@ -154,6 +163,10 @@ def serve(
             ("*": any). Its own names and addresses need not be given.
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
+    from setpredict.runs.shipped import shipped
+
+    models = [f"{len(shipped())} shipped models", *map(str, run)]
+    print(f"Loading {', '.join(models)} …", flush=True)  # before the imports, which take seconds
     try:
         from setpredict.web.server import serve as start
     except ModuleNotFoundError as e:

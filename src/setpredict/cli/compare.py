@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast
 
-import tyro
 from tyro.conf import arg
 
-from setpredict.cli.train import option_name, take_option
+from setpredict.cli.train import asks_for_help, option_name, parse_options, take_option
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
 from setpredict.presets import METHODS, PRESETS, SCALES, Method, preset
@@ -37,18 +36,17 @@ class CompareOptions:
 def compare(arguments: Sequence[str]) -> None:
     """Read the preset, `--methods` and `--scale` first, then all other options for each method, and compare."""
     rest = list(arguments)
-    asks_for_help = bool({"-h", "--help"} & set(rest))
     scale = take_option(rest, "--scale", SCALES) or "small"
     methods = _take_methods(rest) or DEFAULT_METHODS
     name = rest.pop(0) if rest and not rest[0].startswith("-") else None
-    if name is None and not asks_for_help:
+    if name is None and not asks_for_help(rest):
         raise UserError(f"which preset? setpredict compare PRESET, one of {', '.join(PRESETS)}")
     words = [option_name(word) for word in rest]
     chosen: dict[str, CompareOptions] = {}
     for method in methods:
         default = CompareOptions(_experiment(name or "multisets", method, scale))
         prog = f"setpredict compare {name or 'PRESET'}"
-        chosen[_folder_name(method)] = tyro.cli(CompareOptions, default=default, args=words, prog=prog)
+        chosen[_folder_name(method)] = parse_options(default, words, prog)
     first = next(iter(chosen.values()))
     if first.minutes is not None:
         if not first.minutes > 0:

@@ -21,7 +21,7 @@ REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report i
 
 
 def _train_help() -> None:
-    """Train a model: setpredict train PRESET [--method M] [--scale S] [options]; train --help lists them all."""
+    """Train a model: setpredict train PRESET [--method M] [--scale S] [options]; train --help says which."""
 
 
 def _compare_help() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import tyro
 from tyro.conf import arg
 
+from setpredict.cli.applicable import hidden_options, without_effect, without_hidden
 from setpredict.cli.evaluate import print_evaluation
 from setpredict.cli.process import is_first_process
 from setpredict.config import Experiment
@@ -23,13 +25,15 @@ from setpredict.presets import METHODS, PRESETS, SCALES, preset
 class TrainOptions:
     """Train a model: setpredict train PRESET [--method M] [--scale small|paper] [options].
 
-    Methods are dspn, idspn, slots, transformer, mlp, lstm and dense. The preset, the method and the scale choose the
-    defaults that are shown here; every one can be overridden.
+    Methods are dspn, idspn, slots, transformer, mlp, lstm and dense; without one, it is dspn, or for the preset folder
+    what fits the data. The preset, the method and the scale choose the defaults that are shown here, and which options
+    are shown; the options of other presets and methods are accepted, too. `setpredict train --help` lists presets and
+    methods.
     """
 
     experiment: Annotated[Experiment, arg(name="")]
     name: str | None = None
-    """Name of the run (None: PRESET-METHOD-SEED)."""
+    """Name of the run (None: PRESET-METHOD-SEED, or PRESET-SEED if the data choose the method)."""
     out: Path = Path("runs")
     """The folder that holds the runs."""
     resume: Path | None = None
@@ -62,18 +66,26 @@ def train(arguments: Sequence[str]) -> None:
         if name or any(chosen.values()):
             raise UserError(f"--resume {resumed} keeps that run's own preset, method and scale: leave them out")
         experiment = RunFolder(Path(resumed)).read_experiment()
-    elif name is None and not {"-h", "--help"} & set(rest):
+    elif name is None and asks_for_help(rest):
+        from rich.console import Console
+
+        from setpredict.cli.train_help import print_overview
+
+        print_overview(Console())
+        raise SystemExit(0)  # as every other help
+    elif name is None:
         raise UserError(f"which preset? setpredict train PRESET, one of {', '.join(PRESETS)}")
     else:
-        experiment = preset(name or "multisets", chosen["--method"] or "dspn", chosen["--scale"] or "small")
+        experiment = preset(name, chosen["--method"] or "auto", chosen["--scale"] or "small")
     rest = ["--encoder.kind" if word == "--encoder" else option_name(word) for word in rest]
-    options = tyro.cli(
-        TrainOptions, default=TrainOptions(experiment), args=rest, prog=f"setpredict train {name or 'PRESET'}"
-    )
-    _train(options, name, chosen["--method"] or "dspn")
+    options = parse_options(TrainOptions(experiment), rest, f"setpredict train {name or 'PRESET'}")
+    for option in without_effect(rest, options.experiment) if is_first_process() else ():
+        print(f"setpredict: {option} has no effect here: see --help after the preset and method", file=sys.stderr)
+    method = chosen["--method"] or ("auto" if name == "folder" else "dspn")
+    _train(options, name if method == "auto" else f"{name}-{method}")
 
 
-def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
+def _train(options: TrainOptions, kind: str | None) -> None:
     from functools import partial
 
     from rich.console import Console
@@ -85,7 +97,7 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
     from setpredict.runs.train import train_run
 
     experiment, console = options.experiment, Console()
-    path = options.resume or options.out / (options.name or f"{preset_name}-{method}-{experiment.train.seed}")
+    path = options.resume or options.out / (options.name or f"{kind}-{experiment.train.seed}")
     start = {"resume": options.resume is not None, "init_from": options.init_from}
     start["allow_own_code"] = options.allow_own_code
     announce = partial(print_settings, path, console)
@@ -95,6 +107,20 @@ def _train(options: TrainOptions, preset_name: str | None, method: str) -> None:
         if is_first_process():
             report_after_training(path, console)
             console.print(verdict, style="bold", highlight=False)
+
+
+Options = TypeVar("Options")
+
+
+def parse_options(default: Options, words: Sequence[str], prog: str) -> Options:
+    """The options in the words; help shows only those that apply to the default's experiment."""
+    if asks_for_help(words):
+        default = without_hidden(default, hidden_options(default.experiment))  # pyright: ignore[reportAttributeAccessIssue]
+    return tyro.cli(type(default), default=default, args=words, prog=prog)
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    return bool({"-h", "--help"} & set(words))
 
 
 def option_name(word: str) -> str:

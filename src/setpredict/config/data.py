@@ -13,7 +13,7 @@ DataName = Literal["multisets", "polygons", "numbering", "mnist", "clevr", "scen
 
 @dataclass
 class AugmentConfig:
-    """Random changes of training images; boxes and points follow them."""
+    """Random changes of training samples: of images, which boxes and points follow, or of sets with coordinates."""
 
     flip: Literal["none", "horizontal", "vertical", "both"] = "horizontal"
     """Mirror half of the images."""
@@ -23,6 +23,11 @@ class AugmentConfig:
     """Stretch width against height, up to about this fraction."""
     color: float = 0.3
     """Change contrast, brightness and saturation, up to this fraction."""
+    rotate: tuple[str, ...] = ()
+    """Sets from sets: the names of two or three features that are coordinates in one unit; each sample is then rotated
+    at random, input and target alike."""
+    shift: float = 0.0
+    """Sets from sets: move each sample along the coordinates of rotate by up to this, in the data's unit."""
 
 
 @dataclass
@@ -81,7 +86,7 @@ class SceneOptions:
     val: int = 15_000
     """Validation scenes (CLEVR's users report results on them)."""
     size: int = 128
-    """Side of the square images, in pixels."""
+    """Side of the square images, in pixels; with coco, the height of images that are 1.5 times as wide."""
     seed: int = 0
     """Seed of the scenes."""
     min_objects: int = 3
@@ -92,3 +97,6 @@ class SceneOptions:
     """Threads (0: one per core). The result does not depend on it."""
     states_only: bool = False
     """Write the scene files without rendering images."""
+    coco: bool = False
+    """Write train.json and val.json in COCO's format, with the objects' bounding boxes and shapes, and images/, instead
+    of CLEVR's layout."""

@@ -18,11 +18,12 @@ class Experiment:
     """Everything that decides a run: the content of its `config.json`."""
 
     data: DataConfig = field(default_factory=DataConfig)
-    latent: int = 64
-    """L, the length of the vector that is decoded."""
+    latent: int | None = 64
+    """L, the length of the vector that is decoded (None: chosen for the data)."""
     coordinates: float | None = None
     """How much larger numbers (all features outside of categories) are made for the decoder and the set loss, so that
-    they count beside masks and categories; results stay in the data's own units (None: 5 for boxes, else 1)."""
+    they count beside masks and categories; results stay in the data's own units (None: 5 for boxes and
+    for your own data, else 1)."""
     input: InputConfig = field(default_factory=InputConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)

@@ -10,7 +10,11 @@ from setpredict.core.errors import UserError
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """The inner loop: T steps of gradient descent on the set."""
+    """The inner loop: T steps of gradient descent on the set.
+
+    >>> GradientDescent(steps=20, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10).steps
+    20
+    """
 
     steps: int = 10
     """T, the number of inner steps; of slots the iterations, of a transformer the layers. It can differ at every call:
@@ -52,7 +56,11 @@ class GradientDescent:
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Differentiate through all T steps (the paper)."""
+    """Differentiate through all T steps (the paper).
+
+    >>> Unrolled().differentiated(steps=10)
+    10
+    """
 
     def differentiated(self, steps: int) -> int:
         """How many of the last steps carry gradients."""
@@ -64,9 +72,14 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class LastSteps:
-    """Differentiate through the last k steps only; memory does not grow with T."""
+    """Differentiate through the last k steps only; memory does not grow with T.
+
+    >>> LastSteps(5).differentiated(steps=20)
+    5
+    """
 
     k: int = 1
+    """How many steps."""
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -83,7 +96,11 @@ class LastSteps:
 @dataclass(frozen=True)
 class Implicit:
     """iDSPN's approximate implicit differentiation: the last step passes back the derivative of Y − ∂L/∂Y, whatever
-    step size, momentum and clipping made of its value."""
+    step size, momentum and clipping made of its value.
+
+    >>> Implicit().differentiated(steps=20)
+    1
+    """
 
     def differentiated(self, steps: int) -> int:
         """How many of the last steps carry gradients."""

@@ -21,7 +21,11 @@ _GRADIENT = PrimitiveConstructorSpec(
 
 @dataclass
 class InputConfig:
-    """The input and its encoder."""
+    """The input and its encoder.
+
+    >>> InputConfig("vector", 16).kind
+    'vector'
+    """
 
     kind: Literal["set", "vector", "conv", "resnet"] = "set"
     """The input and its encoder: sets, vectors, or images by a small residual network or a ResNet. The data set decides
@@ -67,7 +71,11 @@ class InputConfig:
 
 @dataclass
 class EncoderConfig:
-    """The set encoder g."""
+    """The set encoder g.
+
+    >>> EncoderConfig("relation", hidden=(512,), pool="fspool-free").pool
+    'fspool-free'
+    """
 
     kind: str = "mlp"
     """mlp, relation, or your own as package.module:Class, called with (features, latent, max_size)."""
@@ -89,12 +97,18 @@ class EncoderConfig:
 
 @dataclass
 class DecoderConfig:
-    """The decoder: how a code becomes a set."""
+    """The decoder: how a code becomes a set.
+
+    >>> DecoderConfig("dspn", GradientDescent(steps=20), gradient=Implicit()).method
+    'iDSPN'
+    """
 
     kind: str = "dspn"
-    """dspn, slots (Slot Attention), transformer (as in DETR), mlp, lstm, dense (the dense head alone), or your own as
-    package.module:Class, called with (latent, max_size, features, variable), and with channels=C if it needs tokens."""
+    """dspn, slots (Slot Attention), transformer (as in DETR), mlp, lstm, dense (the dense head alone), auto (chosen for
+    the data), or your own as package.module:Class, called with (latent, max_size, features, variable), and with
+    channels=C if it needs tokens."""
     solver: Annotated[GradientDescent, arg(name="")] = field(default_factory=GradientDescent)
+    """The inner loop: steps, step size, momentum."""
     gradient: Annotated[Gradient, _GRADIENT] = field(default_factory=Unrolled)
     """How to differentiate through the inner loop: `unrolled` through all T steps (the paper), `last:K` through the
     last K steps, or `implicit` (iDSPN). The set loss over all steps then means over the sets that carry gradients."""
@@ -150,7 +164,12 @@ class DecoderConfig:
 
 @dataclass
 class ModelConfig:
-    """A complete model: the content of `config.json` beside saved weights."""
+    """A complete model: the content of `config.json` beside saved weights.
+
+    >>> config = ModelConfig(max_size=10, features=4, latent=128, input=InputConfig("vector", 16))
+    >>> config.decoder.method
+    'DSPN'
+    """
 
     max_size: int
     """N, the largest number of elements in a set."""
@@ -161,8 +180,11 @@ class ModelConfig:
     latent: int = 64
     """L, the length of the vector that is decoded."""
     input: InputConfig = field(default_factory=InputConfig)
+    """The input and its encoder."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """The set encoder g."""
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    """The decoder."""
     elements: Literal["points", "polygons", "boxes", "states", "vectors"] = "vectors"
     """What the elements are, which tells a dense head where they are in the image."""
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -52,8 +52,8 @@ class TrainConfig:
     """Batches whose gradients are added up before an optimizer step."""
     optimizer: Literal["adam", "adamw"] = "adam"
     """The optimizer."""
-    lr: float = 1e-3
-    """The learning rate."""
+    lr: float | None = 1e-3
+    """The learning rate (None: chosen for the data)."""
     weight_decay: float = 0.0
     """The optimizer's weight decay."""
     warmup_steps: int = 0
@@ -104,7 +104,7 @@ class TrainConfig:
                     raise UserError(f"{_option(name)} must be at least {smallest}, got {value}")
         for name in ("lr", "weight_decay"):
             value = getattr(self, name)
-            if not 0 <= value <= MOST_RATE:
+            if value is not None and not 0 <= value <= MOST_RATE:
                 raise UserError(f"{_option(name)} must be from 0 to {MOST_RATE:g}, got {value:g}")
         if self.seed >= 2**63:
             raise UserError(f"--seed must be below 2^63, got {self.seed}")

@@ -5,8 +5,20 @@ from __future__ import annotations
 
 class UserError(ValueError):
     """Something that the user can put right: an option, a file, a data set. The message is one line that names the
-    thing, its value and what was expected; the command line prints it without a traceback."""
+    thing, its value and what was expected; the command line prints it without a traceback.
+
+    >>> import setpredict
+    >>> setpredict.GradientDescent(steps=-1)
+    Traceback (most recent call last):
+    setpredict.core.errors.UserError: steps must be 0 or more, got -1
+    """
 
 
 class NotFinite(UserError):
-    """A NaN or an infinity where a number was needed; the message names the place."""
+    """A NaN or an infinity where a number was needed; the message names the place.
+
+    >>> import setpredict
+    >>> setpredict.Sets.from_list([[[0.5]], [[float("nan")]]])
+    Traceback (most recent call last):
+    setpredict.core.errors.NotFinite: set 1, element 0 is nan
+    """

@@ -9,17 +9,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 SECONDS = 15.0
 """Between lines where stderr is not a terminal."""
+
+
+def bar_columns(text: str) -> tuple[ProgressColumn, ...]:
+    """The bar, the percentage and the remaining time, then a text with fields of the task, cut where the line ends.
+
+    The first three keep their widths in a narrow terminal; the text has what is left, so use it with `expand=True`.
+    """
+    rest = TextColumn(text, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    return BarColumn(bar_width=20), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("left"), rest
 
 
 @contextmanager
@@ -32,10 +35,10 @@ def progress(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
     if not console.is_terminal:
         yield _lines(what, total, done)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total, completed=done)
-        yield lambda more: bar.advance(task, more)
+    columns = bar_columns("{task.description}: {task.completed:,.0f} of {task.total:,.0f}")
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task(what, total=total, completed=min(done, total))
+        yield lambda more: bar.update(task, completed=min(bar.tasks[0].completed + more, total))
 
 
 def _lines(what: str, total: int, done: int) -> Callable[[int], None]:
@@ -44,7 +47,7 @@ def _lines(what: str, total: int, done: int) -> Callable[[int], None]:
 
     def advance(more: int) -> None:
         nonlocal done, said
-        done += more
+        done = min(done + more, total)
         if time.monotonic() - said >= SECONDS:
             said = time.monotonic()
             print(f"{what}: {done} of {total} ({100 * done / max(total, 1):.0f} %)", file=sys.stderr, flush=True)

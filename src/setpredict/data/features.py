@@ -1,6 +1,7 @@
 """Convert elements of numbers and category names to features for a model.
 
-Numbers are scaled to [0, 1] by their range in the training data; categories become named one-hot groups.
+Numbers are scaled to [0, 1] by their range in the training data; categories become named one-hot groups. Columns that
+are a one-hot category already stay as they are, as such a group.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from setpredict.core.errors import UserError
 from setpredict.data.io.jsonl import Element, Records
@@ -26,6 +28,8 @@ class Features:
     offset: tuple[float, ...]
     scale: tuple[float, ...]
     """For each column: number = feature * scale + offset."""
+    one_hot: tuple[tuple[int, int], ...] = ()
+    """The columns [first, end) that are a one-hot category together."""
 
     @classmethod
     def fit(
@@ -59,8 +63,10 @@ class Features:
         if extent is not None:
             low[: len(extent)], high[: len(extent)] = 0, extent
         scale = np.where(high > low, high - low, 1.0)
+        free = np.array([not c and j >= len(extent or ()) for j, c in enumerate(columns)])
+        written = np.array([[v if f else np.nan for v, f in zip(e, free)] for e in elements], np.float64)
         named = tuple(names) if names is not None else tuple(f"x{j}" for j in range(len(columns)))
-        return cls(named, tuple(values), tuple(low.tolist()), tuple(scale.tolist()))
+        return cls(named, tuple(values), tuple(low.tolist()), tuple(scale.tolist()), one_hot_columns(written))
 
     @property
     def width(self) -> int:
@@ -69,11 +75,14 @@ class Features:
 
     @property
     def groups(self) -> dict[str, tuple[int, int]]:
-        return {name: (at, at + len(v)) for name, v, at in self._layout() if v is not None}
+        named = {name: (at, at + len(v)) for name, v, at in self._layout() if v is not None}
+        return dict(sorted({**named, **self._written_groups()}.items(), key=lambda item: item[1]))
 
     @property
     def categories(self) -> dict[str, tuple[str, ...]]:
-        return {name: v for name, v, _ in self._layout() if v is not None}
+        named = {name: v for name, v, _ in self._layout() if v is not None}
+        names = self.feature_names
+        return {**named, **{name: names[first:end] for name, (first, end) in self._written_groups().items()}}
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -110,8 +119,34 @@ class Features:
             row[at + known[value]] = 1
             at += len(known)
 
+    def _written_groups(self) -> dict[str, tuple[int, int]]:
+        """The features of one-hot columns, by a name that no column has."""
+        start = [at for _, _, at in self._layout()]
+        names = (n for n in ("category", *(f"category {k}" for k in range(2, 999))) if n not in self.names)
+        return {name: (start[first], start[first] + end - first) for name, (first, end) in zip(names, self.one_hot)}
+
     def _layout(self):
         at = 0
         for name, v in zip(self.names, self.values):
             yield name, v, at
             at += 1 if v is None else len(v)
+
+
+def one_hot_columns(values: Float[np.ndarray, "M C"]) -> tuple[tuple[int, int], ...]:
+    """The longest runs [first, end) of at least two columns of which exactly one is 1 in every row, and the others 0.
+
+    >>> one_hot_columns(np.array([[0.3, 1, 0], [0.7, 0, 1]]))
+    ((1, 3),)
+    """
+    M, C = values.shape
+    usable = ((values == 0) | (values == 1)).all(axis=0) & (
+        values.max(axis=0, initial=0) > values.min(axis=0, initial=1)
+    )
+    found: list[tuple[int, int]] = []
+    for width in range(int(usable.sum()) if M > 1 else 0, 1, -1):
+        for first in range(C - width + 1):
+            end = first + width
+            if usable[first:end].all() and (values[:, first:end].sum(axis=1) == 1).all():
+                found.append((first, end))
+                usable[first:end] = False
+    return tuple(sorted(found))

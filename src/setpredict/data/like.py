@@ -67,6 +67,7 @@ def adapted(task: SetTask, like: SetTask) -> SetTask:
     if task.input_kind == "set" and (task.max_input_size or task.max_size) > most:
         largest = task.max_input_size or task.max_size
         raise UserError(f"{task.name} has inputs of {largest} elements, but the model takes at most {most}")
+    task = _with_groups(task, like)
     conversion = _conversion(task, like)
     splits: dict[str, Any] = {
         name: ConvertedSplit(unaugmented(task.split(name)), conversion, task, like) for name in SPLITS
@@ -147,8 +148,16 @@ def _conversion(task: SetTask, like: SetTask) -> Conversion:
             if category not in known:
                 names = ", ".join(known)
                 raise UserError(f"{task.name} has the {name} {category!r}, but the model knows {names}")
-            source[start + known[category]] = first + k
+            j = start + known[category]
+            source[j] = first + k
+            scale[j], offset[j] = old[0][first + k], old[1][first + k]
     return Conversion(source, torch.from_numpy(scale).float(), torch.from_numpy(offset).float())
+
+
+def _with_groups(task: SetTask, like: SetTask) -> SetTask:
+    """The task with the one-hot columns of the other one as categories, also where it has too few of them to tell."""
+    same = task.feature_names == like.feature_names
+    return replace(task, groups=like.groups, categories=like.categories) if same else task
 
 
 def _paired(names: Sequence[str], wanted: Sequence[str]) -> list[tuple[int, int]] | None:

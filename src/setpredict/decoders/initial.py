@@ -68,6 +68,17 @@ class SharedSet(nn.Module):
     """One initial set for all samples: elements uniform in [0, 1), masks as given; learned (the paper) or fixed.
 
     With `scale`, elements (and masks, with `draw_mask`) are scale · N(0, 1) instead (the release of iDSPN).
+
+    Args:
+        size: N.
+        features: D.
+        mask: Where all masks start (None: sets of fixed size, without masks).
+        learned: A parameter of the model, or a constant.
+        scale: Standard deviation of normal elements (None: uniform ones).
+        draw_mask: Draw the masks like every feature, instead of starting at `mask`.
+
+    >>> SharedSet(size=8, features=2, mask=0.5)(Code(torch.zeros(4, 64))).shape  # the mask is the last feature
+    torch.Size([4, 8, 3])
     """
 
     def __init__(
@@ -97,6 +108,17 @@ class RandomSet(nn.Module):
 
     Without keys, training draws fresh ones, and evaluation uses one stored set for all samples. Masks start at `mask`,
     or are drawn like every feature with `draw_mask`.
+
+    Args:
+        size: N.
+        features: D.
+        mask: Where all masks start (None: sets of fixed size, without masks).
+        draw_mask: Draw the masks like every feature, instead of starting at `mask`.
+        scale: Standard deviation.
+        seed: Of the set that evaluation uses.
+
+    >>> RandomSet(size=8, features=2, mask=None)(Code(torch.zeros(4, 64)), keys=torch.arange(4)).shape
+    torch.Size([4, 8, 2])
     """
 
     evaluation: Tensor
@@ -138,7 +160,18 @@ class RandomSet(nn.Module):
 
 
 class PredictedSet(nn.Module):
-    """Predicted from z by an MLP, for the inner loop to refine (section 6 of the paper); masks start around `mask`."""
+    """Predicted from z by an MLP, for the inner loop to refine (section 6 of the paper); masks start around `mask`.
+
+    Args:
+        latent: L, the length of z.
+        size: N.
+        features: D.
+        mask: Added to the predicted masks (None: sets of fixed size, without masks).
+        hidden: Hidden layers of the MLP.
+
+    >>> PredictedSet(latent=64, size=8, features=2, mask=0.5, hidden=(32,))(Code(torch.zeros(4, 64))).shape
+    torch.Size([4, 8, 3])
+    """
 
     def __init__(self, latent: int, size: int, features: int, mask: float | None, hidden: Sequence[int]):
         super().__init__()

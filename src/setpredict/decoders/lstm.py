@@ -14,7 +14,13 @@ from setpredict.sets import Prediction, Sets
 class LSTMDecoder(nn.Module):
     """z is mapped to the first cell state; N steps on zero inputs give N elements with one mask each.
 
-    `hidden` is the width; the other arguments are those of `MLPDecoder`.
+    Args:
+        latent: L, the length of z.
+        max_size: N, the number of outputs.
+        features: D.
+        hidden: The width of the LSTM.
+        variable: Whether sets differ in size: one more output per element is its mask.
+        mask_bias: Added to the masks before they are clamped to [0, 1].
 
     >>> import torch
     >>> LSTMDecoder(latent=64, max_size=10, features=18)(torch.zeros(4, 64))

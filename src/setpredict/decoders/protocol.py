@@ -17,6 +17,10 @@ class Decoder(Protocol):
 
     One that is iterative returns every set of its trajectory and then gets steps at evaluation, diagnosis, plots and
     the page like the built-in ones.
+
+    >>> from setpredict.decoders import MLPDecoder
+    >>> isinstance(MLPDecoder(latent=64, max_size=10, features=2), Decoder)
+    True
     """
 
     @property

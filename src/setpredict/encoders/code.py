@@ -15,7 +15,12 @@ from setpredict.sets import Sets
 
 @dataclass(eq=False)
 class Code:
-    """The encoded inputs of B samples. A decoder names what it needs of them (`Decoder.needs`)."""
+    """The encoded inputs of B samples. A decoder names what it needs of them (`Decoder.needs`).
+
+    >>> code = Code(torch.zeros(3, 8))
+    >>> len(code), len(code[1:])
+    (3, 2)
+    """
 
     vector: Tensor
     """One latent vector z per sample, (B, L); (B, 0) where the decoder does not need it."""

@@ -17,6 +17,12 @@ class FSPool(nn.Module):
     initialized from N(0, 1/size)). With a hard mask, only the elements present are sorted and n is their number; the
     pool of the empty set is 0.
 
+    Args:
+        channels: C, the features of an element.
+        pieces: Pieces of the piecewise-linear weight.
+        size: The largest number of elements, for one free weight per rank instead (None: piecewise linear).
+        descending: Sort from the largest value to the smallest.
+
     >>> pool = FSPool(channels=3)
     >>> x = torch.randn(2, 5, 3)
     >>> torch.allclose(pool(x), pool(x.flip(1)))

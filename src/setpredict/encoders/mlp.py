@@ -15,6 +15,12 @@ Init = Literal["xavier", "torch"]
 class MLP(nn.Sequential):
     """Linear layers with ReLU between, with Xavier-uniform weights and zero biases as in the paper, or PyTorch's own.
 
+    Args:
+        inputs: The length of the last axis of the input.
+        hidden: The sizes of the hidden layers.
+        outputs: The length of the last axis of the output.
+        init: xavier, or torch for PyTorch's default.
+
     >>> import torch
     >>> MLP(3, [256, 256], 64)(torch.zeros(2, 3)).shape
     torch.Size([2, 64])

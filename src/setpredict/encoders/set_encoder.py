@@ -18,17 +18,7 @@ from setpredict.sets import Mask
 class SetEncoder(nn.Module):
     """g(Y) = pool_r( MLP(row_r(Y)) / R ) over R rows; the subclasses say what a row is, and nothing else.
 
-    Args:
-        features: D, the features of an element.
-        latent: L, the length of the code.
-        max_size: N, the largest number of elements.
-        hidden: Hidden layers of the network.
-        pool: The pooling over the rows.
-        pieces: Pieces of FSPool's piecewise-linear weight.
-        mask: How the mask of the set enters.
-        normalize: Divide by the number of rows (of the padded set), which keeps the code's scale independent of it.
-        mask_sum: Make the last of the L numbers four times the mean of the masks.
-        init: How linear layers are initialized, as in `MLP`.
+    Their docstrings explain the arguments; R counts the rows of the padded set.
     """
 
     first_layer: ClassVar[FirstLayer]

@@ -29,6 +29,7 @@ class OuterLoss:
     """
 
     set_loss: SetLoss
+    """`chamfer_loss`, `hungarian_loss`, or a function of predicted and target sets that gives one loss per set."""
     name: str
     """The name of the set loss in logs and tables."""
     steps: Literal["all", "last"] = "all"

@@ -32,6 +32,7 @@ class PairCost:
     """
 
     kind: Literal["huber", "squared"] = "huber"
+    """h, the cost of a difference."""
     groups: Mapping[str, tuple[int, int]] | None = None
     """Feature ranges [start, stop) of the one-hot groups that are scored by cross-entropy, by name."""
     weights: tuple[float, ...] | None = None

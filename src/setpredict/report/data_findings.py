@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
+from setpredict.data.inside_out import inside_out_boxes
 from setpredict.data.plain import some_target_sets
 from setpredict.data.task import SetTask
 
 LOOKED_AT = 4096
 """Training sets that are looked at."""
-MOSTLY = 0.8
-"""Four numbers are meant as boxes if this part of them could be boxes."""
 
 
 def findings(task: SetTask) -> list[str]:
@@ -32,39 +30,9 @@ def findings(task: SetTask) -> list[str]:
     constant = [task.feature_names[i] for i in task.numbers if np.ptp(elements[:, i]) == 0 and len(elements) > 1]
     if constant:
         found.append(f"The same in every element: {', '.join(constant)}.")
-    if columns := one_hot_columns(elements[:, task.numbers]):
-        names = ", ".join(task.feature_names[task.numbers[i]] for i in columns)
-        found.append(f"{names} look like a one-hot category: write its name as text in one column instead.")
-    if inside_out := _inside_out(task, elements):
+    for name, (first, end) in task.groups.items():
+        if task.categories[name] == task.feature_names[first:end]:
+            found.append(f"{', '.join(task.categories[name])} are a one-hot {name}, and are treated as one.")
+    if inside_out := inside_out_boxes(task):
         found.append(inside_out)
     return found
-
-
-def one_hot_columns(values: Float[np.ndarray, "M C"]) -> list[int]:
-    """The longest run of columns of which exactly one is 1 in every row, and the others 0; at least two.
-
-    >>> one_hot_columns(np.array([[0.3, 1, 0], [0.7, 0, 1]]))
-    [1, 2]
-    """
-    binary = ((values == 0) | (values == 1)).all(axis=0)
-    C = values.shape[1]
-    for width in range(C, 1, -1):
-        for first in range(C - width + 1):
-            part = values[:, first : first + width]
-            varies = (part.max(axis=0) > part.min(axis=0)).all()
-            if binary[first : first + width].all() and varies and (part.sum(axis=1) == 1).all():
-                return list(range(first, first + width))
-    return []
-
-
-def _inside_out(task: SetTask, elements: Float[np.ndarray, "M D"]) -> str:
-    """A sentence on boxes with swapped sides, because of which the data was not recognized as boxes."""
-    if task.kind != "vectors" or task.input_kind != "image" or task.numbers != [0, 1, 2, 3]:
-        return ""
-    wrong = int((elements[:, 2:4] < elements[:, :2]).any(axis=1).sum())
-    if not 0 < wrong <= (1 - MOSTLY) * len(elements):
-        return ""
-    return (
-        f"{wrong} of {len(elements)} elements have right < left or bottom < top, so that all are plain vectors and "
-        'not boxes: correct them, or write {"kind": "boxes"} to task.json.'
-    )

@@ -10,10 +10,16 @@ from html import escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf7; --ink: #23231f; --soft: #6c6b64; --line: #dedbd2; --card: #fff; }
+from setpredict.report.figures.dark import darken
+from setpredict.report.figures.palette import DARK, DARK_CARD, WRONG
+
+STYLE = (
+    """
+:root { color-scheme: light dark; --paper: #fbfaf7; --ink: #23231f; --soft: #6c6b64; --line: #dedbd2; --card: #fff;
+  --wrong: WRONG; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #171816; --ink: #e8e6df; --soft: #a09e95; --line: #34352f; --card: #20211e; }
+  :root { --paper: #171816; --ink: #e8e6df; --soft: #a09e95; --line: #34352f; --card: DARK_CARD;
+    --wrong: DARK_WRONG; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 66rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
@@ -23,17 +29,24 @@ h2 { font-size: 1.15rem; margin: 2.6rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
 p { max-width: 44rem; } .soft, caption, figcaption { color: var(--soft); font-size: .9rem; }
 figure { margin: 0 0 1rem; } figcaption { margin-top: .3rem; }
-img { max-width: 100%; height: auto; display: block; background: #fff; border: 1px solid var(--line);
+img { max-width: 100%; height: auto; display: block; background: var(--card); border: 1px solid var(--line);
   border-radius: 8px; padding: .5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; background: var(--card); }
 caption { text-align: left; padding: .3rem 0; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
-td.number, th.number { text-align: right; } td.heat { text-align: center; min-width: 2.6rem; }
-td[title=wrong] { color: #c1121f !important; }
-@media (prefers-color-scheme: dark) { td[title=wrong] { color: #ff8a8f !important; } }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+td.number, th.number { text-align: right; white-space: nowrap; } td:first-child { min-width: 6rem; }
+@media (max-width: 40rem) {
+  body { padding: 1rem .75rem 3rem; } th, td { padding: .25rem .4rem; }
+  th.number { white-space: normal; } td { overflow-wrap: anywhere; }
+}
+td.heat { text-align: center; min-width: 2.6rem; }
+td[title=wrong] { color: var(--wrong) !important; }
 details { margin: .6rem 0; } summary { cursor: pointer; }
-"""
+""".replace("DARK_WRONG", DARK[WRONG])
+    .replace("DARK_CARD", DARK_CARD)
+    .replace("WRONG", WRONG)
+)
 
 
 def page(title: str, body: Sequence[str]) -> str:
@@ -48,15 +61,22 @@ def page(title: str, body: Sequence[str]) -> str:
 
 
 def figure(drawn: Figure, caption: str) -> str:
-    """A figure as a PNG inside the page; the caption is also its alternative text."""
-    FigureCanvasAgg(drawn)
-    buffer = io.BytesIO()
-    drawn.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
-    data = base64.b64encode(buffer.getvalue()).decode()
+    """A figure as a PNG inside the page, for light and for dark pages; the caption is also its alternative text."""
+    light = _png(drawn)
+    darken(drawn)
     return (
-        f"<figure><img alt='{escape(caption, quote=True)}' src='data:image/png;base64,{data}'>"
+        f"<figure><picture><source media='(prefers-color-scheme: dark)' srcset='{_png(drawn)}'>"
+        f"<img alt='{escape(caption, quote=True)}' src='{light}'></picture>"
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
+
+
+def _png(drawn: Figure) -> str:
+    """A data URL of a figure without background."""
+    FigureCanvasAgg(drawn)
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=110, bbox_inches="tight", transparent=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", first_left: int = 1) -> str:

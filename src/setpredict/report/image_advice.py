@@ -39,14 +39,7 @@ def image_advice(task: SetTask) -> list[str]:
     mask, centers, sizes = _objects(task)
     if not bool(mask.any()):
         return []
-    pixels = float((sizes[mask] * task.input_size).median())
-    found = [
-        f"Objects are {pixels:.0f} pixels wide in the median at {task.input_size}×{task.input_size}, "
-        f"up to {task.max_size} per image."
-    ]
-    if pixels < SMALL:
-        wanted = min(512, 2 ** int(np.ceil(np.log2(task.input_size * 2 * SMALL / pixels))))
-        found.append(f"That is small: try --data.size {wanted}.")
+    found = _size_advice(task, float((sizes[mask] * task.input_size).median()))
     coarse, *finer = (crowding(mask, centers, sizes, task.input_size, stride) for stride in (InputConfig().stride, 4))
     if coarse.lost > 0:
         text = f"{coarse.lost:.1%} of the objects share a cell of the feature map with a larger one"
@@ -55,6 +48,20 @@ def image_advice(task: SetTask) -> list[str]:
     if len(task.train) < FEW:
         few = f"{len(task.train)} training images are few: keep augmentation on"
         found.append(f"{few}; weights from ImageNet (--input.kind resnet --input.weights FILE) help on photographs.")
+    return found
+
+
+def _size_advice(task: SetTask, pixels: float) -> list[str]:
+    """On objects that are so wide in the median; points have no size."""
+    if task.kind == "points":
+        return [f"Up to {task.max_size} points per image."]
+    found = [
+        f"Objects are {pixels:.0f} pixels wide in the median at {task.input_size}×{task.input_size}, "
+        f"up to {task.max_size} per image."
+    ]
+    if pixels < SMALL:
+        wanted = min(512, 2 ** int(np.ceil(np.log2(task.input_size * 2 * SMALL / max(pixels, 0.1)))))
+        found.append(f"That is small: try --data.size {wanted}.")
     return found
 
 

@@ -16,6 +16,7 @@ from setpredict.report.figures.pictures import picture
 from setpredict.report.figures.progression import save
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
 from setpredict.report.watched import MAX_STEPS, Watched, watch, watch_beyond
+from setpredict.runs.evaluate import check_steps as check_has_steps
 from setpredict.runs.evaluate import open_data
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.sets import Sets
@@ -46,11 +47,7 @@ def plot_run(
         data: The path of other data than the run's.
     """
     console = console or Console(quiet=True)
-    run = load(name, allow_own_code=allow_own_code)
-    other = None if baseline is None else _load_baseline(baseline, run, allow_own_code)
-    for one in (run, other) if data is not None else ():
-        if one is not None:
-            one.data = open_data(one, data)
+    run, other = load_models(name, baseline, data, allow_own_code)
     shown = _steps_to_draw(run, steps)
     out = out or (run.folder.plots_path if run.folder else Path("plots") / run.name)
     watched = watch(run, samples, split, max(shown) if run.steps else None)
@@ -70,9 +67,32 @@ def plot_run(
     return files
 
 
-def _steps_to_draw(run: LoadedRun, steps: Sequence[int]) -> list[int]:
+def load_models(
+    name: str | Path, baseline: str | Path | None, data: str | Path | None, allow_own_code: bool
+) -> tuple[LoadedRun, LoadedRun | None]:
+    """A model and the one beside it, if there is one, both with the same data."""
+    run = load(name, allow_own_code=allow_own_code)
+    other = None if baseline is None else _load_baseline(baseline, run, allow_own_code)
+    for one in (run, other) if data is not None else ():
+        if one is not None:
+            one.data = open_data(one, data)
+    return run, other
+
+
+def check_steps(steps: Sequence[int]) -> None:
+    """Raise a UserError for numbers of steps that no figure shows."""
     if any(not 0 <= t <= MAX_STEPS for t in steps):
         raise UserError(f"--steps must be from 0 to {MAX_STEPS}, got {' '.join(map(str, steps))}")
+
+
+def name_beside(run: LoadedRun, other: LoadedRun) -> str:
+    """The method of the other model, with its name if both have the same method."""
+    return other.method if other.method != run.method else f"{other.method} ({other.name})"
+
+
+def _steps_to_draw(run: LoadedRun, steps: Sequence[int]) -> list[int]:
+    check_steps(steps)
+    check_has_steps(run.model, steps, run.name)
     if not run.steps:
         return [0]  # a one-shot decoder has one prediction
     if steps:
@@ -94,8 +114,7 @@ def _watch_beyond(run: LoadedRun, other: LoadedRun | None, split: str) -> dict[s
     """The samples and trained steps of both models by method, with the model's name where both have the same method."""
     models = {run.method: (watch_beyond(run, split), run.steps)}
     if other is not None:
-        label = other.method if other.method not in models else f"{other.method} ({other.name})"
-        models[label] = (watch_beyond(other, split), other.steps)
+        models[name_beside(run, other)] = (watch_beyond(other, split), other.steps)
     return models
 
 

@@ -59,6 +59,18 @@ def verdict(row: Evaluation) -> str:
     return f"Beats {SAID.get(name, name)} {times} ({numbers})."
 
 
+def warning(rows: Sequence[Evaluation]) -> str:
+    """One sentence if an inner loop amplifies rounding errors; empty otherwise."""
+    found = [row for row in rows if row.sensitivity is not None and row.sensitivity.is_chaotic]
+    if not found:
+        return ""
+    at = f" with {found[0].steps} steps" if len(rows) > 1 else ""
+    return (
+        f"{found[0].sensitivity}{at}: the inner loop has not converged there, and other hardware may round to other "
+        "sets. Train longer, or lower step_size or momentum."
+    )
+
+
 def ratio(better: float, worse: float) -> float:
     """better / worse for numbers of which more is better; 0 / 0 is 1.
 
@@ -173,6 +185,8 @@ def print_tables(rows: Sequence[Evaluation], task: SetTask, title: str, console:
             console.print()
     if rows[0].selected_by:
         console.print(selection(rows[0]), style="dim", highlight=False)
+    if warned := warning(rows):
+        console.print(warned, style="yellow", highlight=False)
 
 
 def html_tables(rows: Sequence[Evaluation], task: SetTask) -> str:

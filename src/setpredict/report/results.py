@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.metrics.units import DISTANCES, heading
-from setpredict.report.figures.results import Entry, answers, curves, svg
+from setpredict.metrics.units import DISTANCES, heading, percent
+from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
 from setpredict.report.tables.paper import TABLES
 from setpredict.report.tables.text import markdown, published, summary
 from setpredict.studies import studies
@@ -77,8 +77,9 @@ def text(results: Path, page: Path, images: Path) -> str:
             parts.append(time_to(other))
         picture = images / f"results-{path.stem}.svg"
         shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
-        what = "Test scores of every answer" if study.groups else "Validation scores by training time"
-        if not study.groups or answered(content["table"], entries):
+        by_time = study.by_time or not study.groups
+        what = "Validation scores by training time" if by_time else "Test scores of every answer"
+        if by_time or answered(content["table"], entries):
             parts.append(f"![{what}]({shown.as_posix()})\n")
         remarks = path.with_suffix(".md")
         if remarks.is_file():
@@ -154,11 +155,13 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
     """Training curves, or the answers of a study of several questions (None if there are none to compare yet)."""
     entries, groups = content["runs"], answered(content["table"], content["runs"])
     names = metric_names(entries)
-    if studies()[content["table"]].groups:
+    study = studies()[content["table"]]
+    if study.groups and not study.by_time:
         return answers(entries, groups, names[0]) if groups else None
     names = [n for n in names if n in entries[0]["curve"]]
-    beside = [{"row": other["compares"], **other["ours"]}, other] if other else []
-    return curves([*entries, *beside], names[0])
+    if len(entries) == 1:
+        return metric_curves(entries[0], [n for n in names if percent(n)] or names[:1])
+    return curves(entries, names[0], [{"row": other["compares"], **other["ours"]}, other] if other else ())
 
 
 def time_to(other: Entry) -> str:

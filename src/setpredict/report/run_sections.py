@@ -92,6 +92,8 @@ def quality_parts(run: LoadedRun) -> Iterator[str]:
     if rows and rows[0].baselines:
         yield f"<p><strong>{escape(quality.verdict(rows[0]))}</strong></p>"
         yield paragraph(quality.selection(rows[0]))
+    if warned := quality.warning(rows):
+        yield paragraph(warned)
     if rows and rows[0].elements is not None:
         yield quality.html_tables(rows, run.task)
 

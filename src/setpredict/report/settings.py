@@ -15,6 +15,7 @@ from setpredict.config import Experiment, to_dict
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.model import SetPredictor
 from setpredict.report.html import table
+from setpredict.training.limits import limits_of
 
 
 def print_settings(folder: Path, console: Console, experiment: Experiment, task: SetTask, model: SetPredictor) -> None:
@@ -35,21 +36,22 @@ def short_settings(experiment: Experiment, task: SetTask, model: SetPredictor) -
     same = "; test is val" if task.test is task.val else ""
     given = {"image": f"{task.input_size}×{task.input_size} images", "vector": f"vectors of {task.input_size}"}
     inputs = given.get(task.input_kind, f"sets with {task.input_size} features")
-    names = ", ".join(f"{len(task.categories[g])} of {g}" for g in task.groups)
+    names = ", ".join(f"{len(task.categories[g])} for {g}" for g in task.groups)
     elements = f"{'up to' if task.variable else 'always'} {task.max_size} {task.kind} with {task.features} features"
     kind = f", {config.input.kind} encoder" if config and task.input_kind == "image" else ""
     steps = f", {model.steps} steps" if model.steps else ""
     size = sum(p.numel() for p in model.parameters())
     rate = f"{train.optimizer}, lr {train.lr:g} {train.schedule}, batch {train.batch_size}"
-    limits = [f"{train.epochs:,} epochs"] if train.epochs is not None else []
-    limits += [f"{train.max_steps:,} steps"] if train.max_steps is not None else []
-    limits += [f"{train.max_minutes:g} minutes"] if train.max_minutes is not None else []
+    units = {"--epochs": "epochs", "--max-steps": "steps", "--max-minutes": "minutes"}
+    numbers = {option: f"{n:,}" if isinstance(n, int) else f"{n:,g}" for option, n in limits_of(train).items()}
+    limits = [f"{number} {units[option]}" for option, number in numbers.items()]
     limits += [f"{train.patience} validations without a better score"] if train.patience is not None else []
+    over = {"all": ", over all steps", "last": " of the last step"}[loss.steps] if model.steps else ""
     return {
         "Data": f"{task.name}: {counts}{same}",
-        "Sets": f"{inputs} → {elements}{f' ({names} categories)' if names else ''}",
+        "Sets": f"{inputs} → {elements}{f' ({names})' if names else ''}",
         "Model": f"{experiment.decoder.method}{steps}{kind}, latent {experiment.latent}, {size:,} parameters",
-        "Loss": f"{loss.set} ({loss.cost}), over {loss.steps} steps" if model.steps else f"{loss.set} ({loss.cost})",
+        "Loss": f"{loss.set} ({loss.cost}){over}",
         "Training": f"{rate}; until {' or '.join(limits)}",
         "Selects": f"the best model on val, by {_selection(task, loss.set)}",
     }

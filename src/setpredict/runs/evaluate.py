@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from lightning_fabric import Fabric
@@ -14,12 +15,15 @@ from rich.console import Console
 from setpredict.build import make_loss, make_task
 from setpredict.config import DataConfig, LossConfig, TrainConfig
 from setpredict.core.errors import UserError
+from setpredict.core.modes import evaluating
 from setpredict.core.progress import progress
 from setpredict.data.like import adapted, open_like
-from setpredict.data.plain import some_target_sets
+from setpredict.data.plain import in_order, some_target_sets
 from setpredict.data.task import SetTask, Split
+from setpredict.decoders import Decoder
 from setpredict.losses.outer import OuterLoss
 from setpredict.metrics.baselines import Baseline, baselines
+from setpredict.metrics.sensitivity import Sensitivity, sensitivity
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.training import evaluation
@@ -29,6 +33,8 @@ from setpredict.training.scores import check_features
 
 BASELINE_SAMPLES = 1024
 """Training sets that trivial predictions are made from."""
+SENSITIVITY_SAMPLES = 32
+"""Samples whose codes are changed a little, to see whether predictions jump."""
 Data = SetTask | DataConfig | str | Path
 """A data set, its options, or its path."""
 
@@ -164,12 +170,23 @@ def _rows(
     samples = len(task.split(split))
     if not samples:
         raise UserError(f"the {split} split of {task.name} is empty")
-    rows: list[Evaluation] = []
     with progress(f"Evaluating {task.name}", samples * len(steps)) as advance:
-        for count in steps:
-            given = {"details": True, "baselines": {} if rows else others, "advance": advance}
-            rows.append(evaluation.evaluate(fabric, model, task, loss, split, count, batch_size, workers, **given))
+        given = {"details": True, "baselines": others, "advance": advance}
+        rows = evaluation.evaluate_steps(fabric, model, task, loss, split, steps, batch_size, workers, **given)
+    for row, count in zip(rows, steps):
+        row.sensitivity = _sensitivity(model, task.split(split), count)
     return rows
+
+
+@torch.no_grad()
+def _sensitivity(model: SetPredictor, split: Split, steps: int | None) -> Sensitivity | None:
+    """Whether the inner loop amplifies tiny changes of the code, for the first samples; None without such a loop."""
+    if not model.steps or "vector" not in cast(Decoder, model.decoder).needs:
+        return None
+    with evaluating(model):
+        batch = next(iter(in_order(split, SENSITIVITY_SAMPLES))).to(next(model.parameters()).device)
+        code = model.encode(batch.input)
+        return sensitivity(lambda z: model.decode(replace(code, vector=z), steps=steps).final, code.vector)
 
 
 def trivial_predictions(training: Split | None, loss: OuterLoss, variable: bool) -> Mapping[str, Baseline]:

@@ -24,7 +24,7 @@ def fit(
     *,
     val: Any = 0.1,
     test: Any = None,
-    method: Method = "dspn",
+    method: Method = "auto",
     minutes: float | None = None,
     folder: str | Path = "runs/fit",
     options: Mapping[str, Any] | None = None,
@@ -37,7 +37,8 @@ def fit(
         data: (inputs, sets); or a `torch.utils.data.Dataset`, or any sequence, of (input, set); or a `SetTask`.
         val: The same for validation, or the fraction of the training samples to use for it.
         test: The same for the final test (None: as val).
-        method: dspn, idspn, mlp, lstm, slots, transformer or dense.
+        method: dspn, idspn, mlp, lstm, slots, transformer, dense, or auto: dspn for images with boxes or points, which
+            starts from a dense head's proposals, and idspn for everything else.
         minutes: Training time (None: 15).
         folder: Where the run is written: checkpoints, log and the best model.
         options: Other options by their names in config.json, such as {"train.lr": 1e-3, "decoder.solver.steps": 20}.
@@ -45,6 +46,13 @@ def fit(
         console: Where progress goes (None: the terminal).
 
     `run.model.predict(inputs)` predicts sets; `setpredict.load(folder)` loads the run again.
+
+    >>> import tempfile, torch
+    >>> inputs, sets = torch.rand(40, 3), [torch.rand(4, 2) for _ in range(40)]
+    >>> run = fit((inputs, sets), folder=f"{tempfile.mkdtemp()}/run", options={"train.max_steps": 2},
+    ...           console=Console(quiet=True))
+    >>> run.model.predict(inputs[:5])
+    Sets(5 sets of up to 4 elements with 2 features, sizes ...)
     """
     if method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)}, got {method!r}")

@@ -18,6 +18,7 @@ from setpredict.config import Experiment, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.weights import build_without_data, bytes_of
+from setpredict.data.inside_out import inside_out_boxes
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.encoders import ResNetEncoder
 from setpredict.encoders.images.pretrained import load_pretrained
@@ -86,6 +87,8 @@ def train_run(
     for split in SPLITS:
         if not len(task.split(split)):
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
+    if swapped := inside_out_boxes(task):
+        console.print(swapped, style="yellow", markup=False, highlight=False)
     experiment = resolved(experiment, task)
     config = model_config(experiment, task)
     loss = make_loss(experiment.loss, task, config.feature_scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +13,15 @@ from torchmetrics import MeanMetric, SumMetric
 
 from setpredict.core.errors import NotFinite
 from setpredict.core.modes import evaluating
+from setpredict.data.batch import Batch
 from setpredict.data.plain import in_order
 from setpredict.data.task import SetTask
 from setpredict.losses.outer import OuterLoss
 from setpredict.metrics.baselines import Baseline
 from setpredict.metrics.matched import ElementErrors
+from setpredict.metrics.sensitivity import Sensitivity
 from setpredict.model import SetPredictor
+from setpredict.sets import Prediction, Sets
 from setpredict.training.devices import any_rank, raise_anywhere
 from setpredict.training.scores import CocoScores, Measure, Scores, selected_by
 
@@ -33,7 +36,8 @@ class Evaluation:
     samples: int
     metrics: dict[str, float] = field(default_factory=dict)
     milliseconds: float = 0.0
-    """Wall-clock time per sample in this process, for encoding and decoding."""
+    """Wall-clock time per sample in this process, for encoding and decoding. Where several numbers of steps were
+    decoded at once, each has its share of the decoding."""
     score: tuple[float, float] = (0.0, 0.0)
     """Smaller is better: minus the mean AP (or the distance that training minimizes), then the set loss."""
     selected_by: str = ""
@@ -46,13 +50,18 @@ class Evaluation:
     """The same numbers for trivial predictions, by name, where they were asked for."""
     too_large: int = 0
     """Targets with more elements than the model can predict, which count as misses."""
+    sensitivity: Sensitivity | None = None
+    """What a tiny change of the code does to predictions, where it was asked for."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
         """From what `dataclasses.asdict` gives, as stored in a run; older files lack some fields."""
 
         def coco(v: Mapping[str, Any] | None) -> CocoScores | None:
-            return CocoScores(**v) if v else None
+            if not v:
+                return None
+            classes = {name: (ap, ap50) for name, (ap, ap50) in v["classes"].items()}  # JSON has lists
+            return CocoScores(v["ap"], v["ap50"], v["ap75"], classes)
 
         def scores(v: Mapping[str, Any]) -> Scores:
             elements = ElementErrors(**v["elements"]) if v["elements"] else None
@@ -63,10 +72,10 @@ class Evaluation:
         known["elements"] = ElementErrors(**known["elements"]) if known.get("elements") else None
         known["coco"] = coco(known.get("coco"))
         known["baselines"] = {name: scores(v) for name, v in known.get("baselines", {}).items()}
+        known["sensitivity"] = Sensitivity(**known["sensitivity"]) if known.get("sensitivity") else None
         return cls(**known)
 
 
-@torch.no_grad()
 def evaluate(
     fabric: Fabric,
     model: SetPredictor,
@@ -76,12 +85,31 @@ def evaluate(
     steps: int | None = None,
     batch_size: int = 128,
     workers: int = 0,
+    **options: Any,
+) -> Evaluation:
+    """`evaluate_steps` with one number of inner steps (None: as trained)."""
+    return evaluate_steps(fabric, model, task, loss, split, [steps], batch_size, workers, **options)[0]
+
+
+@torch.no_grad()
+def evaluate_steps(
+    fabric: Fabric,
+    model: SetPredictor,
+    task: SetTask,
+    loss: OuterLoss,
+    split: str,
+    steps: Sequence[int | None],
+    batch_size: int = 128,
+    workers: int = 0,
     *,
     details: bool = False,
     baselines: Mapping[str, Baseline] | None = None,
     advance: Callable[[int], object] = lambda samples: None,
-) -> Evaluation:
+) -> list[Evaluation]:
     """Predict every sample of a split exactly once and compute the metrics that fit the data set.
+
+    Several numbers of steps are decoded at once: fewer steps are the beginning of the trajectory of the most. A decoder
+    of somebody's own need not be like that, and decodes once for each.
 
     Args:
         fabric: The processes that share the samples.
@@ -89,58 +117,88 @@ def evaluate(
         task: The data set.
         loss: Its set loss is one of the metrics.
         split: Which part of the data set.
-        steps: Inner steps (None: as trained).
+        steps: Numbers of inner steps, one result each (None: as trained).
         batch_size: Samples decoded at once.
         workers: Threads that load data ahead.
         details: Measure the errors of matched elements and COCO's AP too.
-        baselines: Trivial predictions that are measured too.
-        advance: Is called with the number of samples after every batch.
+        baselines: Trivial predictions that are measured too, in the first result.
+        advance: Is called with the number of samples after every batch, times the numbers of steps.
     """
-    ours = Measure(task, loss, fabric.device, details)
+    given = {"details": details, "advance": advance}
+    if len(steps) > 1 and not model.is_built_in:
+        some = [{"baselines": baselines if i == 0 else None} for i in range(len(steps))]
+        each = zip(steps, some)
+        return [evaluate(fabric, model, task, loss, split, s, batch_size, workers, **given, **b) for s, b in each]
+    rows = [_Row(model.steps if s is None else s, Measure(task, loss, fabric.device, details), fabric) for s in steps]
     others = {
         name: (predict, Measure(task, loss, fabric.device, details)) for name, predict in (baselines or {}).items()
     }
-    taken = MeanMetric().to(fabric.device)
     too_large = SumMetric().to(fabric.device)
-    stops_early, count, seconds, problem = False, 0, 0.0, None
+    count, encoding, decoding, problem = 0, 0.0, 0.0, None
+    most = max(row.steps for row in rows)
+    asked = None if list(steps) == [None] else most
     try:
         ranks = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         for batch in in_order(task.split(split), batch_size, workers=workers, **ranks):
             batch = batch.to(fabric.device)
             began = _now(fabric)
             with evaluating(model):
-                prediction = model(batch.input, steps=steps)
-            seconds += _now(fabric) - began
+                code = model.encode(batch.input)
+                encoded = _now(fabric)
+                prediction = model.decode(code, steps=asked)
+            encoding += encoded - began
+            decoding += _now(fabric) - encoded
             count += len(batch)
-            final = prediction.final
-            ours.update(final, batch.target, batch.index)
-            too_large.update((batch.target.sizes > final.elements.shape[1]).sum().float())
+            for row in rows:
+                row.update(prediction.final if row.steps == most else prediction.step(row.steps), prediction, batch)
+            too_large.update((batch.target.sizes > prediction.elements.shape[2]).sum().float())
             for predict, measure in others.values():
                 measure.update(predict(batch.index).to(fabric.device), batch.target, batch.index)
-            if prediction.steps_taken is not None:
-                stops_early = True
-                taken.update(prediction.steps_taken)
-            advance(len(batch))
+            advance(len(batch) * len(rows))
     except NotFinite as e:
         problem = e
     raise_anywhere(fabric, problem)
-    found = ours.compute()
-    if any_rank(fabric, stops_early):
-        found.metrics["steps_taken"] = float(taken.compute())
-    trained = model.steps
-    return Evaluation(
-        split=split,
-        steps=(trained if steps is None else steps) if trained else None,
-        samples=len(task.split(split)),
-        metrics=found.metrics,
-        milliseconds=1000 * seconds / max(count, 1),
-        score=found.score,
-        selected_by=selected_by(found.metrics, loss.name),
-        elements=found.elements,
-        coco=found.coco,
-        baselines={name: measure.compute() for name, (_, measure) in others.items()},
-        too_large=int(too_large.compute()),
-    )
+    found = []
+    for row in rows:
+        scores = row.compute()
+        seconds = encoding + decoding * (row.steps / most if most else 1)
+        found.append(
+            Evaluation(
+                split=split,
+                steps=row.steps if model.steps else None,
+                samples=len(task.split(split)),
+                metrics=scores.metrics,
+                milliseconds=1000 * seconds / max(count, 1),
+                score=scores.score,
+                selected_by=selected_by(scores.metrics, loss.name),
+                elements=scores.elements,
+                coco=scores.coco,
+                too_large=int(too_large.compute()),
+            )
+        )
+    found[0].baselines = {name: measure.compute() for name, (_, measure) in others.items()}
+    return found
+
+
+class _Row:
+    """What is measured of the sets after one number of steps."""
+
+    def __init__(self, steps: int, measure: Measure, fabric: Fabric):
+        self.steps, self.measure, self.fabric = steps, measure, fabric
+        self.taken, self.stops_early = MeanMetric().to(fabric.device), False
+
+    def update(self, predicted: Sets, prediction: Prediction, batch: Batch) -> None:
+        """Add a batch: the sets after these steps, and the trajectory that they are from."""
+        self.measure.update(predicted, batch.target, batch.index)
+        if prediction.steps_taken is not None:
+            self.stops_early = True
+            self.taken.update(prediction.steps_taken.clamp(max=self.steps))
+
+    def compute(self) -> Scores:
+        found = self.measure.compute()
+        if any_rank(self.fabric, self.stops_early):
+            found.metrics["steps_taken"] = float(self.taken.compute())
+        return found
 
 
 def _now(fabric: Fabric) -> float:

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from setpredict.core.log_file import LogFile
+from setpredict.core.progress import bar_columns
+from setpredict.metrics.units import percent
 
 
 class RunLog:
-    """Writes named numbers per step to a CSV file and to TensorBoard. Rows after step `resumed_at` are dropped."""
+    """Writes named numbers per step to a CSV file and to TensorBoard. Rows after step `resumed_at` are dropped.
+
+    Average precisions and accuracies are fractions in the file, for programs, and percent in TensorBoard, for people.
+    """
 
     def __init__(self, csv_path: Path, tensorboard_folder: Path, resumed_at: int = 0):
         from torch.utils.tensorboard import SummaryWriter
@@ -24,6 +29,8 @@ class RunLog:
         """One row of the CSV file, and one point per value in TensorBoard."""
         self.file.write(step, values)
         for name, value in values.items():
+            if percent(name.removeprefix("val_")):
+                name, value = f"{name}_percent", 100 * value
             self.board.add_scalar(name, value, step)
 
     def close(self) -> None:
@@ -35,17 +42,7 @@ class ProgressLine:
 
     def __init__(self, console: Console):
         self.console = console
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self.bar = Progress(*bar_columns("{task.fields[note]}"), console=console, transient=True, expand=True)
         self.task = self.bar.add_task("training", total=1.0, note="")
 
     def __enter__(self) -> ProgressLine:
@@ -58,9 +55,10 @@ class ProgressLine:
 
     def show(self, done: float, note: str, line: bool) -> None:
         """Update the bar; with `line`, also print a line where there is no terminal."""
-        self.bar.update(self.task, completed=min(done, 1.0), note=note)
+        done = min(done, 1.0)  # the last step may end after the limit
+        self.bar.update(self.task, completed=done, note=note)
         if line and not self.console.is_terminal:
-            self.console.print(f"{100 * done:5.1f} %  {note}", highlight=False, soft_wrap=True)
+            self.console.print(f"{100 * min(done, 1.0):5.1f} %  {note}", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""

@@ -43,6 +43,10 @@ class TrainState:
     """Validations since then."""
     validated_at: int = -1
     """The step of the last validation."""
+    warming: bool = False
+    """Whether the last step trained the input encoder alone, by its dense head."""
+    warmed_at: int = 0
+    """The step after such a warm-up; 0 without one, and before."""
     lr_scale: float = 1.0
     rollbacks: int = 0
     module: _FabricModule = field(init=False)
@@ -110,8 +114,9 @@ def fit(
             batch = batch.to(fabric.device)
             position += 1
             last = position % train.accumulate == 0
+            begin_phase(state, warming=state.step < warmup if warmup >= 1 else done < warmup)
             with fabric.no_backward_sync(state.module, enabled=not last):
-                parts, prediction = forward(fabric, state, batch, loss, train, epoch, done, warmup)
+                parts, prediction = forward(fabric, state, batch, loss, train, epoch, done)
                 fabric.backward(parts["loss"] / train.accumulate)
             if not last:
                 continue
@@ -123,6 +128,17 @@ def fit(
             began = time.perf_counter()
 
 
+def begin_phase(state: TrainState, warming: bool) -> None:
+    """After a warm-up, start a new optimizer, whose learning rate rises from 0 again.
+
+    Adam divides by the size of past gradients, and the decoder had none: its first steps would be far too large.
+    """
+    if state.warming and not warming:
+        state.optimizer.state.clear()
+        state.warmed_at = state.step
+    state.warming = warming
+
+
 def forward(
     fabric: Fabric,
     state: TrainState,
@@ -131,18 +147,16 @@ def forward(
     train: TrainConfig,
     epoch: int,
     done: float,
-    warmup: float = 0,
 ) -> tuple[dict[str, Tensor], Prediction]:
     """Algorithm 1 for one batch: encode, decode, and the outer loss with its parts."""
     trained = state.model.steps
     steps = max(1, trained // 2) if trained and done < train.few_steps_until else None
     keys = initial_keys(train.seed, epoch, batch.index)
-    warming = state.step < warmup if warmup >= 1 else done < warmup
     problem, parts, prediction = None, None, None
     try:
         given = {"steps": steps, "keys": keys, "centers": batch.centers}
-        prediction = state.module(batch.input, batch.target, **given, warmup=warming)
-        parts = warmup_loss(prediction) if warming else loss(prediction, batch.target)
+        prediction = state.module(batch.input, batch.target, **given, warmup=state.warming)
+        parts = warmup_loss(prediction) if state.warming else loss(prediction, batch.target)
         if not bool(torch.isfinite(parts["loss"])):
             problem = NotFinite(f"the loss is {parts['loss'].item()}")
     except NotFinite as e:
@@ -170,7 +184,9 @@ def initial_keys(seed: int, epoch: int, index: Int[Tensor, " B"]) -> Int[Tensor,
 def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -> None:
     """One step of the outer optimizer; NotFinite if a gradient is not finite."""
     for group in state.optimizer.param_groups:
-        group["lr"] = group.get("factor", 1.0) * state.lr_scale * learning_rate(train, state.step, done)
+        group["lr"] = (
+            group.get("factor", 1.0) * state.lr_scale * learning_rate(train, state.step - state.warmed_at, done)
+        )
     if train.clip_grad is not None:
         limit = {"max_norm": train.clip_grad, "error_if_nonfinite": False}
         norm = fabric.clip_gradients(state.module, state.optimizer, **limit)

@@ -17,6 +17,7 @@ def learning_rate(config: TrainConfig, step: int, done: float) -> float:
     >>> [round(learning_rate(config, step, done), 2) for step, done in [(0, 0.0), (4, 0.0), (99, 0.5), (200, 1.0)]]
     [0.1, 0.5, 0.5, 0.0]
     """
+    assert config.lr is not None
     rate = config.lr * min(1.0, (step + 1) / (config.warmup_steps or 1))
     if config.schedule == "cosine":
         return rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

@@ -61,7 +61,8 @@ class Served:
     @property
     def latent(self) -> int:
         """The length of the vector that is decoded."""
-        return self.run.experiment.latent
+        assert self.model.config is not None
+        return self.model.config.latent
 
     @cached_property
     def source(self) -> Split | None:

@@ -51,6 +51,9 @@ def input_kind(request: DecodeRequest, served: Served) -> str:
 def encode_request(request: DecodeRequest, served: Served, pixels: np.ndarray | None = None) -> Question:
     """Check that a request fits the model, and encode its input; `pixels` (3, H, W) are those of its image."""
     kind, task, steps = input_kind(request, served), served.task, request.steps if served.steps else None
+    most = served.model.max_steps
+    if steps is not None and most is not None and steps > most:
+        raise BadInput(f"{served.name} has {most} layers and cannot take {steps} steps")
     if kind == "latent":
         if len(request.latent or ()) != served.latent:
             raise BadInput(f"latent must have {served.latent} numbers, got {len(request.latent or ())}")

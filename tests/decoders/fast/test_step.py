@@ -20,6 +20,10 @@ ENCODERS = {
     "free weights": lambda: DeepSetEncoder(2, 18, 9, hidden=(24, 20), pool="fspool-free", normalize=False),
     "no mask": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask="none"),
     "relation": lambda: RelationEncoder(2, 33, 5, hidden=(24,)),
+    "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
+    "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
+    "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
+    "many elements": lambda: DeepSetEncoder(2, 16, 70, hidden=(24, 20)),  # more than are ranked by comparing all pairs
     "deep relation": lambda: RelationEncoder(2, 16, 4, hidden=(24, 20), mask="none"),
 }
 
@@ -108,7 +112,7 @@ def test_chunks_do_not_change_anything(monkeypatch, chunk):
 
 
 def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
-    for name in ("deep", "relation"):
+    for name in ("deep", "many elements", "relation"):
         for shared in (False, True):
             encoder, y, z, _ = case(name, torch.float64, shared=shared)
             kernel = derivatives(

@@ -65,7 +65,7 @@ def coco(
 
     validation = split("train", held_out)
     return SetTask(
-        name=train.stem,
+        name=train.stem if train.stem != "train" else train.absolute().parent.name,
         input_kind="image",
         input_size=size,
         max_size=N,
@@ -106,7 +106,7 @@ def read_ids(path: Path) -> tuple[dict[str, Id], dict[Id, str]]:
     return images, _category_names(content, path)
 
 
-def _category_names(content: dict[str, list], path: Path) -> dict[Id, str]:
+def _category_names(content: dict[str, Any], path: Path) -> dict[Id, str]:
     return {
         _id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
         for i, c in enumerate(content["categories"])
@@ -227,7 +227,7 @@ def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
     return image_cache(label, [source.folder / f for f in source.files], size)
 
 
-def _load(path: Path) -> dict[str, list]:
+def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"annotation file {path} not found")
     content = read_json(path)

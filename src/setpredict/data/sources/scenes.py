@@ -29,7 +29,7 @@ from setpredict.sets import Sets
 
 
 def generate(options: SceneOptions) -> Path:
-    """Write scenes in CLEVR's layout, so that `clevr(out)` reads them; returns the folder."""
+    """Write scenes in CLEVR's layout for `clevr(out)`, or in COCO's for `coco(out)`; returns the folder."""
     return write_scenes(options)
 
 

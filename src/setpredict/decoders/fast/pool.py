@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from setpredict.core.threads import parallel_for, workers
-from setpredict.decoders.fast import pool_kernels
+from setpredict.decoders.fast import pool_kernels, small_pool_kernels
 
 
 class Pooled(NamedTuple):
@@ -31,7 +31,7 @@ def pool(x: Tensor, weights: Tensor, descending: bool, keep: bool) -> Pooled:
         code, each = x.new_empty(x.shape[0], x.shape[2]), torch.empty_like(x)
         ranks = empty_ranks(x if keep else x[:0])
         arrays: Any = [t.detach().numpy() for t in (x, weights, ranks, code, each)]
-        run: Any = pool_kernels.pool
+        run: Any = _kernels(x).pool
         parallel_for(len(x), lambda a, b, _: run(*arrays, descending, a, b))
         return Pooled(code, ranks, each)
     sources = x.sort(dim=1, descending=descending).indices
@@ -85,7 +85,7 @@ def pool_backward(
         own = tangent.new_empty(0, 0, 0) if x is None else x
         tensors = (own, tangent, ranks, weights, slope, second_derivative, given, of_tangent, of_x, of_code, grad)
         arrays: Any = [t.detach().numpy() for t in tensors]
-        run: Any = pool_kernels.pool_backward
+        run: Any = _kernels(tangent).pool_backward
         parallel_for(B, lambda a, b, worker: run(*arrays, worker, a, b))
         return PoolCotangents(of_tangent, None if shared else of_x, of_code, None if x is None else grad.sum(dim=0))
     each = by_rank(weights, ranks)
@@ -109,6 +109,11 @@ def by_rank(weights: Tensor, ranks: Tensor) -> Tensor:
 def has_kernel(x: Tensor) -> bool:
     """Whether the CPU kernels take it: they know float32 and float64, and sets that have elements."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and x.numel() > 0
+
+
+def _kernels(x: Tensor) -> Any:
+    """The module with the kernels for sets of this size (S, N, C)."""
+    return small_pool_kernels if x.shape[1] <= small_pool_kernels.MOST else pool_kernels
 
 
 def empty_ranks(x: Tensor) -> Tensor:

@@ -40,7 +40,16 @@ VISIBLE = 1e-3  # of the unit range: with a smaller displacement over all steps,
 
 
 def diagnose(prediction: Prediction) -> Diagnosis:
-    """Diagnose an inner loop: does the set move, does the representation loss fall, does anything explode?"""
+    """Diagnose an inner loop: does the set move, does the representation loss fall, does anything explode?
+
+    Args:
+        prediction: The trajectory of a decoder with an inner loop.
+
+    >>> from setpredict import DSPN, DeepSetEncoder
+    >>> decoder = DSPN(DeepSetEncoder(features=2, latent=16, max_size=4))
+    >>> len(diagnose(decoder(torch.zeros(1, 16))).repr_loss)  # T + 1
+    11
+    """
     if prediction.repr_loss is None or prediction.grad_norm is None:
         raise ValueError("this prediction has no inner loop to diagnose: it comes from a one-shot decoder")
     state = torch.cat([prediction.elements, prediction.mask[..., None]], dim=-1).detach()
@@ -80,6 +89,11 @@ def suggest_step_size(
             about unit range), or until the representation loss rises.
         smallest: The first η.
         largest: Raise an error beyond this.
+
+    >>> from setpredict import DSPN, DeepSetEncoder
+    >>> decoder = DSPN(DeepSetEncoder(features=2, latent=16, max_size=4))
+    >>> suggest_step_size(decoder, torch.randn(8, 16)) > 0
+    True
     """
     decoder = getattr(model, "decoder", model)
     if not isinstance(getattr(decoder, "solver", None), GradientDescent):

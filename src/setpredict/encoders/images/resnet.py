@@ -42,12 +42,20 @@ class ResNetEncoder(nn.Module):
 
     The feature map of an S×S image is S/32 wide. `tail="dspn"` (the paper): 3×3 stride-2 convolution, batch norm, and a
     convolution to L whose kernel covers the rest of the map (2×2 at 128 pixels), without ReLU. `tail="idspn"`: batch
-    norm, 2×2 stride-2 convolution, flattened to L. `width` narrows every layer for machines without a
-    GPU; the paper's is 64.
+    norm, 2×2 stride-2 convolution, flattened to L.
 
-    `pretrained` is for weights from ImageNet (`load_pretrained`): images are normalized as they expect it, and the
-    statistics of batch norms before the tail stay as they are. `freeze` keeps the weights of the stem, or of the stem
-    and all stages. Without `vector`, the network ends with the feature map of `stride` pixels per cell.
+    Args:
+        latent: L.
+        image_size: S, the side of the image in pixels.
+        depth: 10 (one block per stage), 18 or 34.
+        width: Channels of the first stage: fewer than the paper's 64 are for machines without a GPU.
+        tail: How the feature map becomes a vector.
+        stem: ImageNet's stem, or one of stride 2 without max pooling for images under 128 pixels.
+        stride: Pixels per cell of the feature map that a dense head, slots or a transformer see.
+        pretrained: For weights from ImageNet (`load_pretrained`): images are normalized as they expect it, and the
+            statistics of batch norms before the tail stay as they are.
+        freeze: Keep the weights of the stem, or of the stem and all stages.
+        vector: Whether there is a tail; without it, the network ends with the feature map.
 
     >>> ResNetEncoder(latent=512, image_size=64, depth=18, width=8)(torch.rand(2, 3, 64, 64)).shape
     torch.Size([2, 512])

@@ -40,6 +40,19 @@ def sweep_table(path: Path) -> str:
     return markdown(heads, rows, text_columns=2)
 
 
+def tutorial_table(path: Path) -> str:
+    """A model beside trivial predictions, from the file of `python -m benchmarks.tutorial`."""
+    content = _read(path)
+    test = content["test"]
+    trained = f"trained for {content['minutes']:.0f} minutes ({content['steps']:,} steps)"
+    rows = []
+    for name, scores in {f"the model, {trained}": test, **test["baselines"]}.items():
+        right = scores["elements"]["accuracy"]["category"]
+        values = (scores["coco"]["ap50"], scores["coco"]["ap"], right, scores["metrics"]["size_accuracy"])
+        rows.append([name, *("–" if v is None or v != v else f"{100 * v:.1f}" for v in values)])
+    return markdown(["prediction", "AP50", "COCO's AP", "classes right", "number of objects right"], rows)
+
+
 def methods_table(results: Path) -> str:
     """The error of each method on each task it was measured on, the best in bold, with its training time."""
     rows = []

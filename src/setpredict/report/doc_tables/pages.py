@@ -10,7 +10,13 @@ from pathlib import Path
 from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, InputConfig, LossConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.report.doc_tables.measured import demo_table, distributed_table, methods_table, sweep_table
+from setpredict.report.doc_tables.measured import (
+    demo_table,
+    distributed_table,
+    methods_table,
+    sweep_table,
+    tutorial_table,
+)
 from setpredict.report.doc_tables.names import public_names_table
 from setpredict.report.doc_tables.options import option_table
 
@@ -24,6 +30,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "public-names": lambda root: public_names_table(),
     "demo": lambda root: demo_table(root / "results" / "demo.json"),
     "polygons": lambda root: sweep_table(root / "results" / "polygons.json"),
+    "tutorial": lambda root: tutorial_table(root / "results" / "tutorial.json"),
     "methods": lambda root: methods_table(root / "results"),
     "distributed": lambda root: distributed_table(root / "benchmarks" / "results" / "distributed.json"),
 }

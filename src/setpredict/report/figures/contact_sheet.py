@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from setpredict.core.files import atomic
 from setpredict.data.task import Batch, SetTask
 from setpredict.report.figures.drawing import draw_set, input_image
+from setpredict.report.figures.legend import add_legend, category_legend
 from setpredict.report.figures.palette import LINE_COLORS
 
 COLUMNS = 4
@@ -32,6 +33,8 @@ def contact_sheet(task: SetTask, out: Path, count: int = 12) -> Path:
     cells = figure.subfigures(rows, COLUMNS, squeeze=False).ravel()
     for sample in range(count):
         _draw_sample(cells[sample], task, batch, sample, below)
+    if not below:
+        add_legend(figure, category_legend(task))
     with atomic(out) as temporary:
         figure.savefig(temporary, format="png", dpi=DPI)
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from setpredict.metrics.units import DISTANCES, heading, percent
@@ -19,10 +20,13 @@ def column(log: Log, name: str) -> tuple[list[int], list[float]]:
 
 
 def training_curves(logs: Mapping[str, Log]) -> Figure | None:
-    """The training loss and the main validation metrics, one panel each; None if the logs are empty."""
+    """The training loss and the main validation metrics, one panel each; None if nothing was logged twice.
+
+    A single value is no curve: it stands in the tables.
+    """
     names = [n for log in logs.values() for row in log for n in row if n.startswith("val_")]
     panels = ["loss", *_main_metrics(list(dict.fromkeys(names)))]
-    panels = [p for p in panels if any(column(log, p)[0] for log in logs.values())]
+    panels = [p for p in panels if any(len(column(log, p)[0]) > 1 for log in logs.values())]
     if not panels:
         return None
     figure = Figure(figsize=(3.6 * len(panels), 2.9), layout="constrained")
@@ -33,8 +37,11 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
             steps, values = column(log, name)
             scale = 100 if percent(metric) else 1000 if metric in DISTANCES else 1
             marker = "." if name != "loss" else ""
-            axes.plot(steps, [scale * v for v in values], label=run, marker=marker, **line_style(i))
-        if not percent(metric) and all(v > 0 for log in logs.values() for v in column(log, name)[1]):
+            drawn = [scale * v for v in values]
+            axes.plot(steps, drawn, label=run, marker=marker, clip_on=False, **line_style(i))
+        if percent(metric):
+            within_percent(axes)
+        elif all(v > 0 for log in logs.values() for v in column(log, name)[1]):
             axes.set_yscale("log")
         axes.set(title=("training loss" if name == "loss" else f"validation {heading(metric)}"), xlabel="step")
         axes.title.set_fontsize(9)
@@ -42,6 +49,12 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
     if len(logs) > 1:
         grid[0].legend(fontsize=7)
     return figure
+
+
+def within_percent(axes: Axes) -> None:
+    """End the vertical axis at 0 and at 100 %, where values can end too."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0.0), min(high, 100.0))
 
 
 def _main_metrics(names: Sequence[str]) -> list[str]:

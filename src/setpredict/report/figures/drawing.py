@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,19 +13,29 @@ from torch import Tensor
 
 from setpredict.data.task import Batch, SetTask
 from setpredict.metrics.candidates import NO_GROUPS, Groups
-from setpredict.report.figures.palette import GRAY, INK, MASK_COLORMAP, RIGHT, WRONG
-from setpredict.report.tables.judged import ObjectRow, columns, judge_boxes, judge_objects, true_objects
+from setpredict.report.figures.palette import INK, MASK_COLORMAP, RIGHT, RING, SOFT, WRONG
+from setpredict.report.tables.judged import ObjectRow, columns, judge_boxes, judge_objects, match_elements, true_objects
 from setpredict.sets import Sets
 
 MIN_MASK = 0.02
 """Points with a smaller mask are not drawn."""
 MIN_BOX_MASK = 0.1
 """Boxes with a smaller mask are not drawn."""
+MIN_NAMED_MASK = 0.3
+"""Points with a smaller mask get no name."""
+MANY = 60
+"""Sets of more points than this are drawn with small dots, without names and without the target behind them."""
+NAME_STYLE: dict[str, Any] = {"fontsize": 4.5, "clip_on": True, "parse_math": False}
 
 
 def shown_as_text(task: SetTask) -> bool:
     """Whether elements are shown as text: objects, and other elements with categories that no picture shows."""
     return task.kind == "states" or (task.kind == "vectors" and bool(task.groups))
+
+
+def target_is_behind(task: SetTask) -> bool:
+    """Whether a predicted set is drawn over its target: points in their rings."""
+    return task.kind in ("points", "polygons") and task.max_size <= MANY
 
 
 def input_image(task: SetTask, batch: Batch, sample: int) -> np.ndarray | None:
@@ -54,13 +65,15 @@ def draw_set(
     elif task.kind == "boxes":
         draw_boxes(axes, shown, batch.target, sample, image, task.groups, colors, task.categories)
     elif task.kind == "vectors":
-        draw_numbers(axes, shown, sample)
+        draw_numbers(axes, shown, sample, None if predicted is None else batch.target)
     else:
         target = None if predicted is None else _positions(task, batch.target)
         flipped = rows_first(task)
         draw_points(axes, _positions(task, shown), sample, "", target, flipped=flipped, image=image, colors=colors)
         if task.kind == "polygons":
             draw_outline(axes, batch.target, sample)
+        if task.groups:
+            name_points(axes, shown, sample, task, image)
     axes.set_title(title, fontsize=9)
 
 
@@ -89,14 +102,14 @@ def draw_points(
     low, high = (-0.1, 1.1) if image is None else (0.0, 1.0)
     position = _to_axes(flipped, image)
     visible = mask > MIN_MASK
-    many = len(mask) > 60
+    many = len(mask) > MANY
     if image is not None:
         axes.imshow(image)
         axes.autoscale(False)
     if target is not None and not many:
         rings, present = _numpy(target, sample)
         x, y = position(rings[present > 0.5])
-        axes.scatter(x, y, s=42, facecolors="none", edgecolors=GRAY, linewidths=1)
+        axes.scatter(x, y, s=42, facecolors="none", edgecolors=RING, linewidths=1)
     drawn = elements.clip(low, high)
     outside = (drawn != elements)[:, :2].any(axis=1)
     size = 3 if many else 16
@@ -115,6 +128,17 @@ def draw_points(
     axes.set_title(title, fontsize=9)
 
 
+def name_points(axes: Axes, sets: Sets, sample: int, task: SetTask, image: np.ndarray | None) -> None:
+    """The categories of points beside them, where these are few."""
+    elements, mask = _numpy(sets, sample)
+    if len(mask) > MANY:
+        return
+    x, y = _to_axes(rows_first(task), image)(_numpy(_positions(task, sets), sample)[0])
+    for i in np.flatnonzero(mask > MIN_NAMED_MASK):
+        text = axes.text(x[i], y[i], f" {_names(elements[i], task.groups, task.categories)}", **NAME_STYLE)
+        text.set(color=INK if image is None else "white", alpha=float(mask[i]), va="center")
+
+
 def draw_outline(axes: Axes, target: Sets, sample: int) -> None:
     """The true polygon as a thin line through its corners, ordered by angle."""
     corners = target[sample].to_list()[0].cpu().numpy()[:, :2]
@@ -123,7 +147,7 @@ def draw_outline(axes: Axes, target: Sets, sample: int) -> None:
     middle = corners.mean(axis=0)
     order = np.argsort(np.arctan2(*(corners - middle).T[::-1]))
     closed = corners[[*order, order[0]]]
-    axes.plot(closed[:, 0], closed[:, 1], color=GRAY, linewidth=0.8, zorder=0)
+    axes.plot(closed[:, 0], closed[:, 1], color=RING, linewidth=0.8, zorder=0)
 
 
 def draw_boxes(
@@ -155,10 +179,9 @@ def draw_boxes(
         color = color if colors is None else colors[i]
         frame.set(edgecolor=color, alpha=float(score), linewidth=1.2)
         axes.add_patch(frame)
-        names = [categories[g][int(elements[i, a:b].argmax())] for g, (a, b) in groups.items()] if categories else []
-        if names:
-            style = {"color": "white", "fontsize": 4.5, "va": "bottom", "clip_on": True, "parse_math": False}
-            label = axes.text(x0, y0, " ".join(names), alpha=float(score), **style)
+        if groups and categories:
+            name = _names(elements[i], groups, categories)
+            label = axes.text(x0, y0, name, alpha=float(score), color="white", va="bottom", **NAME_STYLE)
             label.set_bbox({"facecolor": color, "edgecolor": "none", "pad": 0.6, "alpha": 0.8 * float(score)})
     axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[])
 
@@ -171,7 +194,7 @@ def draw_objects(axes: Axes, task: SetTask, predicted: Sets | None, target: Sets
     lines = max(task.max_size, len(rows)) + 1
     style = {"va": "center", "transform": axes.transAxes, "parse_math": False}
     for x, name in zip(left, columns(task)):
-        axes.text(x, 1 - 0.5 / lines, name, fontsize=5, color="#777777", **style)
+        axes.text(x, 1 - 0.5 / lines, name, fontsize=5, color=SOFT, **style)
     for line, row in enumerate(rows, start=1):
         y = 1 - (line + 0.5) / lines
         for x, cell in zip(left, row.cells):
@@ -181,9 +204,15 @@ def draw_objects(axes: Axes, task: SetTask, predicted: Sets | None, target: Sets
     axes.set_axis_off()
 
 
-def draw_numbers(axes: Axes, sets: Sets, sample: int) -> None:
-    """Elements of any kind as a heat map: one row per element, with its mask first, and one column per feature."""
+def draw_numbers(axes: Axes, sets: Sets, sample: int, target: Sets | None = None) -> None:
+    """Elements of any kind as a heat map: one row per element, with its mask first, and one column per feature.
+
+    With a target, each predicted element is in the row of the true one that it is matched with.
+    """
     elements, mask = _numpy(sets, sample)
+    if target is not None:
+        matched = match_elements(sets, target, sample)
+        elements, mask = (values[matched.order] for values in _numpy(matched.predicted, 0))
     values = np.concatenate([mask[:, None], elements], axis=1)
     axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap=MASK_COLORMAP)
     axes.axvline(0.5, color="white", linewidth=1.5)
@@ -212,6 +241,11 @@ def _to_axes(flipped: bool, image: np.ndarray | None) -> Callable[[np.ndarray], 
         return (x, y) if image is None else (x * image.shape[1], y * image.shape[0])
 
     return position
+
+
+def _names(element: np.ndarray, groups: Groups, categories: Mapping[str, Sequence[str]]) -> str:
+    """The most likely category of each group."""
+    return " ".join(categories[group][int(element[first:end].argmax())] for group, (first, end) in groups.items())
 
 
 def _numpy(sets: Sets, sample: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from setpredict.data.task import Batch, SetTask
 from setpredict.report.figures.drawing import draw_set, input_image, shown_as_text, some_steps
+from setpredict.report.figures.legend import HEIGHT, add_legend, picture_legend
 from setpredict.report.figures.progression import save
 from setpredict.sets import Prediction, Sets
 
@@ -33,7 +34,7 @@ def picture(
     beside: Mapping[str, Sets] | None = None,
     titles: Sequence[str] = (),
 ) -> Figure:
-    """Y0 … YT of some samples, the predictions of other models, and the target.
+    """Y0 … YT of some samples, the predictions of other models, and the target, with a legend of colors.
 
     Where sets are shown as text, the input image comes first.
 
@@ -52,7 +53,8 @@ def picture(
     heads = [*first, *(f"$Y^{{({t})}}$" for t in steps), *beside, "target"]
     wide, high = (2.6, 0.16 * (task.max_size + 2)) if as_text else (1.35, 1.4)
     widths = [1.0 if head == "input" else wide for head in heads]
-    figure = Figure(figsize=(sum(widths) + 0.2, max(high, 1.0) * len(samples) + 0.4), layout="constrained")
+    height = max(high, 1.0) * len(samples) + 0.4 + HEIGHT
+    figure = Figure(figsize=(sum(widths) + 0.2, height), layout="constrained")
     grid = figure.subplots(len(samples), len(heads), squeeze=False, width_ratios=widths)
     for row, sample in enumerate(samples):
         sets = [prediction.step(t) for t in steps] + list(beside.values()) + [None]
@@ -67,4 +69,5 @@ def picture(
         if titles:
             grid[row, 0].text(-0.08, 0.5, titles[row], fontsize=8, rotation=90, va="center", ha="right",
                               transform=grid[row, 0].transAxes)  # fmt: skip
+    add_legend(figure, picture_legend(task))
     return figure

@@ -13,34 +13,60 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from setpredict.metrics.units import heading, percent
+from setpredict.report.figures.curves import within_percent
 from setpredict.report.figures.palette import GRAY, LINE_COLORS, line_style
 
 Entry = Mapping[str, Any]
 Groups = Mapping[str, Mapping[str, str]]
 
 
-def curves(entries: Sequence[Entry], name: str) -> Figure:
-    """A validation metric by training time, one line per run."""
+def curves(entries: Sequence[Entry], name: str, pair: Sequence[Entry] = ()) -> Figure:
+    """A validation metric by training time, one line per run.
+
+    `pair` are two trainings of their own that are compared with each other, in a second panel: their times are not
+    those of the first panel, even where a row has the same name.
+    """
+    figure = Figure(figsize=(11 if pair else 9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, width_ratios=(2, 1)) if pair else [figure.subplots()]
+    labels = list(dict.fromkeys(e["row"] for e in [*entries, *pair]))
+    for axes, shown in zip(panels, (entries, pair)):
+        for entry in shown:
+            axes.plot(*_own_part(entry, shown, name), label=entry["row"], **line_style(labels.index(entry["row"])))
+        _scale_axes(axes, name, [m for entry in shown for m in entry["curve"]["minutes"]])
+        axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}")
+    if pair:
+        panels[1].set_title("the same training, two implementations", fontsize=9)
+    lines = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(list(lines.values()), list(lines), fontsize=8, loc="outside right upper")
+    return figure
+
+
+def metric_curves(entry: Entry, names: Sequence[str]) -> Figure:
+    """Several validation metrics of one run by training time: what a table of one row has to show."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots()
-    labels = list(dict.fromkeys(e["row"] for e in entries))
-    for entry in entries:
-        i = labels.index(entry["row"])
-        label = entry["row"] if entry is next(e for e in entries if e["row"] == entry["row"]) else None
-        axes.plot(*_own_part(entry, entries, name), label=label, **line_style(i))
-    times = [m for entry in entries for m in entry["curve"]["minutes"]]
+    for i, name in enumerate(names):
+        axes.plot(entry["curve"]["minutes"], _scaled(entry["curve"][name], name), label=heading(name), **line_style(i))
+    _scale_axes(axes, names[0], entry["curve"]["minutes"])
+    axes.set(xlabel="minutes of training", ylabel="validation score" if len(names) > 1 else "")
+    axes.set_title(entry["row"], fontsize=9)
+    figure.legend(fontsize=8, loc="outside right upper")
+    return figure
+
+
+def _scale_axes(axes: Axes, name: str, times: Sequence[float]) -> None:
+    """Logarithmic times where they are far apart; percentages from 0 to 100 at most, distances logarithmic."""
     if 0 < 50 * min(times) < max(times):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
-    if not percent(name):
+    if percent(name):
+        within_percent(axes)
+    else:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}")
     axes.grid(alpha=0.25, which="both")
-    figure.legend(fontsize=8, loc="outside right upper")
-    return figure
 
 
 def _own_part(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[float], list[float]]:

@@ -13,7 +13,7 @@ from setpredict.data.sources.polygons import polygon
 from setpredict.losses import hungarian_loss
 from setpredict.matching import PairCost, assign
 from setpredict.model import SetPredictor
-from setpredict.report.figures.palette import LINE_STYLES
+from setpredict.report.figures.palette import line_style
 
 CORNERS = (3, 4, 6)
 
@@ -46,8 +46,8 @@ def sweep(models: Mapping[str, SetPredictor], corners: tuple[int, ...] = CORNERS
         for i, (name, model) in enumerate(models.items()):
             angles, error, jump = turn(model, n)
             degrees = torch.rad2deg(angles)
-            grid[0, column].semilogy(degrees, error.clamp(min=1e-9), LINE_STYLES[i % len(LINE_STYLES)], label=name)
-            grid[1, column].semilogy(degrees[:-1], jump.clamp(min=1e-3), LINE_STYLES[i % len(LINE_STYLES)], label=name)
+            grid[0, column].semilogy(degrees, error.clamp(min=1e-9), label=name, **line_style(i))
+            grid[1, column].semilogy(degrees[:-1], jump.clamp(min=1e-3), label=name, **line_style(i))
         grid[0, column].set_title(f"{n} corners")
         grid[1, column].set_xlabel("angle in degrees, one period")
     grid[0, 0].set_ylabel("error (Hungarian, d²/2)")

@@ -11,6 +11,7 @@ from setpredict.data.task import SetTask
 from setpredict.matching import PairCost, assign
 from setpredict.metrics import box_candidates
 from setpredict.metrics.candidates import NO_GROUPS, Groups
+from setpredict.metrics.matched import match
 from setpredict.sets import Sets
 
 OVERLAP = 0.5
@@ -19,6 +20,9 @@ NEAR = 0.5
 """An object's numbers are right if they are off by at most this, in the data's own units …"""
 NEAR_PART = 0.1
 """… or, where numbers are scaled to their range in the data, by at most this fraction of the range."""
+
+NEAR_POINT = 0.03
+"""A point is recovered if it is at most this far from the true point that it is matched with."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +60,46 @@ def columns(task: SetTask) -> list[str]:
 
 
 def judge_objects(task: SetTask, predicted: Sets, target: Sets, sample: int) -> list[ObjectRow]:
-    """The predicted objects of one sample in the order of the true ones, then the surplus ones.
+    """The predicted objects of one sample in the order of the true ones, then the surplus ones."""
+    matched = match_elements(predicted, target, sample)
+    rows = []
+    for j, i in zip(matched.target, matched.order):
+        truth, score = None if j is None else matched.truth.elements[0, j], float(matched.scores[i])
+        if j is not None or score > 0.5:
+            rows.append(ObjectRow(j, _cells(task, matched.predicted.elements[0, i], truth), score, i))
+    return rows
 
-    Prediction and target are matched by the Huber cost of all features and the mask.
-    """
+
+@dataclass(frozen=True)
+class MatchedElements:
+    """The sets of one sample, padded to the same size N, and which elements belong together."""
+
+    predicted: Sets
+    truth: Sets
+    order: list[int]
+    """The N predicted elements, in the order of the true ones that they are matched with; then the surplus ones, those
+    with the largest mask first."""
+    target: list[int | None]
+    """For each of them the true one; None for surplus ones."""
+
+    @property
+    def scores(self) -> Tensor:
+        """Masks of the predicted elements from 0 to 1, (N,)."""
+        return self.predicted.mask[0].float().clamp(0, 1)
+
+
+def match_elements(predicted: Sets, target: Sets, sample: int) -> MatchedElements:
+    """Match the predicted elements of one sample with the true ones by the Huber cost of all features and the mask."""
     size = max(predicted.elements.shape[1], target.elements.shape[1])
     ours = predicted[sample].pad_to(size).detach().to("cpu")
     truth = target[sample].pad_to(size).to("cpu", ours.elements.dtype)
     matched = assign(PairCost().matrix(ours.features_with_mask, truth.features_with_mask))[0]  # (N,), true to predicted
-    scores = ours.mask[0].float().clamp(0, 1)
-    present = truth.mask[0] > 0.5
-    rows = []
-    for j, i in enumerate(matched.tolist()):
-        if bool(present[j]):
-            cells = _cells(task, ours.elements[0, i], truth.elements[0, j])
-            rows.append(ObjectRow(j, cells, float(scores[i]), i))
-    surplus = [(float(scores[i]), i) for j, i in enumerate(matched.tolist()) if not bool(present[j])]
-    for score, i in sorted(surplus, reverse=True):
-        if score > 0.5:
-            rows.append(ObjectRow(None, _cells(task, ours.elements[0, i], None), score, i))
-    return rows
+    present = (truth.mask[0] > 0.5).tolist()
+    scores = ours.mask[0].float().clamp(0, 1).tolist()
+    pairs = [(j, i) for j, i in enumerate(matched.tolist()) if present[j]]
+    surplus = sorted(((scores[i], i) for j, i in enumerate(matched.tolist()) if not present[j]), reverse=True)
+    order = [i for _, i in pairs] + [i for _, i in surplus]
+    return MatchedElements(ours, truth, order, [j for j, _ in pairs] + [None] * len(surplus))
 
 
 def true_objects(task: SetTask, target: Sets, sample: int) -> list[ObjectRow]:
@@ -99,6 +123,27 @@ def judge_boxes(predicted: Sets, target: Sets, sample: int, groups: Groups = NO_
             matched.add(best)
             right[i] = True
     return right
+
+
+def judge_points(task: SetTask, predicted: Sets, target: Sets, sample: int) -> list[bool]:
+    """Whether each predicted point is recovered: present, matched one to one with a true point, and near it."""
+    ours, truth, numbers = predicted[sample], target[sample], task.numbers
+    pairs = match(ours, truth, numbers)[0][0].tolist()
+    right = [False] * ours.mask.shape[1]
+    for j, i in enumerate(pairs):
+        if i >= 0:
+            apart = (ours.elements[0, i, numbers] - truth.elements[0, j, numbers].to(ours.elements)).norm()
+            right[i] = bool(apart <= NEAR_POINT)
+    return right
+
+
+def count_right(task: SetTask, predicted: Sets, target: Sets, sample: int) -> int | None:
+    """The number of true elements of one sample that were found; None where elements are not judged one by one."""
+    if task.kind == "boxes":
+        return sum(judge_boxes(predicted, target, sample, task.groups))
+    if task.kind == "states" or (task.kind == "vectors" and task.groups):
+        return sum(row.right for row in judge_objects(task, predicted, target, sample))
+    return None if task.kind == "vectors" else sum(judge_points(task, predicted, target, sample))
 
 
 def _attributes(task: SetTask) -> tuple[str, ...]:

@@ -1,0 +1,63 @@
+"""One-hot columns of the user's numbers are categories."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from setpredict.data.features import one_hot_columns
+from setpredict.data.like import open_like
+from setpredict.data.locate import open_path
+from setpredict.sets import Sets
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([[0.5, 1, 0, 0], [0.5, 0, 1, 0], [1, 0, 0, 1]], ((1, 4),)),
+        ([[1, 0, 0.5, 0, 1], [0, 1, 0.7, 0, 1], [0, 1, 0, 1, 0]], ((0, 2), (3, 5))),
+        ([[1, 0], [1, 0]], ()),  # constant
+        ([[1, 1], [0, 1]], ()),
+        ([[0.2, 0.8], [0.4, 0.6]], ()),
+        ([[np.nan, 0, 1], [np.nan, 1, 0]], ((1, 3),)),
+        ([[1, 0]], ()),
+    ],
+)
+def test_one_hot_columns(rows: list, expected: tuple):
+    assert one_hot_columns(np.array(rows, float)) == expected
+
+
+def atoms(folder: Path, kinds: int, shift: float = 0.0) -> Path:
+    """Elements of a position and a one-hot kind, each sample its own target."""
+    rows = [[[i + shift, 2.0 * j, *np.eye(3)[(i + j) % kinds].tolist()] for j in range(1 + i % 3)] for i in range(12)]
+    folder.mkdir(exist_ok=True)
+    for name in ("train", "val"):
+        text = "\n".join(json.dumps({"input": r, "set": r}) for r in rows)
+        (folder / f"{name}.jsonl").write_text(text)
+    (folder / "task.json").write_text(json.dumps({"features": ["x", "y", "C", "H", "O"]}))
+    return folder
+
+
+def test_they_become_a_group_and_keep_their_place(tmp_path: Path):
+    task = open_path(atoms(tmp_path, 3))
+    assert task.groups == {"category": (2, 5)}
+    assert task.categories == {"category": ("C", "H", "O")}
+    assert [task.feature_names[i] for i in task.numbers] == ["x", "y"]
+    batch = next(iter(task.loader("val", 12)))
+    assert isinstance(batch.input, Sets)
+    assert batch.target.elements.equal(batch.input.elements)
+    assert task.auto_encodes
+    assert task.describe(batch.target.elements[4, 1]) == "(4.00, 2.00) O"
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_other_data_may_lack_some_categories(tmp_path: Path, kinds: int):
+    like = open_path(atoms(tmp_path / "a", 3))
+    other = open_like(atoms(tmp_path / "b", kinds, shift=0.5), like)
+    batch = next(iter(other.loader("val", 12)))
+    for i, elements in enumerate(batch.target.elements):
+        for j in range(1 + i % 3):
+            assert other.describe(elements[j]) == f"({i + 0.5:.2f}, {2 * j:.2f}) {'CH'[(i + j) % kinds]}"
+    assert isinstance(batch.input, Sets)
+    assert batch.target.elements.allclose(batch.input.elements, atol=1e-6)
