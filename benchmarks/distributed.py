@@ -30,14 +30,14 @@ def measure(case: str) -> dict[str, Any]:
     from setpredict.build import make_loss, make_task, model_config
     from setpredict.model import SetPredictor
     from setpredict.presets import preset
-    from setpredict.training.devices import make_fabric
+    from setpredict.training.devices import launch, make_fabric
     from setpredict.training.loop import TrainState, forward
 
     name, method, changes = CASES[case]
     experiment = preset(name, method, "small")
     experiment.train = replace(experiment.train, threads=1, workers=0, **changes)
     fabric = make_fabric(experiment.train)
-    fabric.launch()
+    launch(fabric)
     task = make_task(experiment.data)
     state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(experiment, task)), experiment.train)
     loader = task.loader("train", experiment.train.batch_size, rank=fabric.global_rank, world_size=fabric.world_size)

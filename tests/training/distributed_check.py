@@ -18,7 +18,7 @@ from setpredict.config import (
     TrainConfig,
 )
 from setpredict.model import SetPredictor
-from setpredict.training.devices import make_fabric
+from setpredict.training.devices import launch, make_fabric
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit, share_buffers
 
@@ -55,7 +55,7 @@ def experiment(decoder: str, batch_size: int) -> Experiment:
 def main(out: Path, decoder: str, batch_size: int) -> None:
     e = experiment(decoder, batch_size)
     fabric = make_fabric(e.train)
-    fabric.launch()
+    launch(fabric)
     torch.manual_seed(0)
     task = make_task(e.data)
     loss = make_loss(e.loss, task)

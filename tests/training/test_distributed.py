@@ -34,6 +34,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+def on_two_processes(folder: Path, kind: str) -> None:
+    """Run `distributed_check.py` on two processes with batches of 4 each."""
+    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(folder), kind, "4"]
+    done = subprocess.run(command, timeout=240, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "decoder", ["dspn", *(pytest.param(m, marks=pytest.mark.slow) for m in ("idspn", "slots", "transformer", "mlp"))]
 )
@@ -42,8 +49,7 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     two, one = tmp_path / "two", tmp_path / "one"
     two.mkdir()
     one.mkdir()
-    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(two), decoder, "4"]
-    subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
+    on_two_processes(two, decoder)
     main(one, decoder, 8)
     first, second, alone = (torch.load(p, weights_only=True) for p in (two / "0.pt", two / "1.pt", one / "0.pt"))
     assert differences(first["weights"], second["weights"]) == []
@@ -56,8 +62,7 @@ def test_two_processes_are_one_with_the_joint_batch(decoder, tmp_path):
     "kind", ["warm-up", *(pytest.param(k, marks=pytest.mark.slow) for k in ("image", "dense", "slots on images"))]
 )
 def test_two_processes_validate_the_same_model(tmp_path, kind):
-    command = [*TORCHRUN, str(HERE / "distributed_check.py"), str(tmp_path), kind, "4"]
-    subprocess.run(command, check=True, timeout=240, env=environment(), capture_output=True)
+    on_two_processes(tmp_path, kind)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert len(first["buffers"]) > 10
     assert differences(first["buffers"], second["buffers"]) == []

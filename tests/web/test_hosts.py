@@ -61,7 +61,8 @@ def test_serve_checks_the_host_whatever_it_listens_on(
     beyond = host == "0.0.0.0"
     assert codes.pop(socket.gethostname()) == (200 if beyond else 400)
     assert set(codes.values()) == {200}, codes
-    first, second = capsys.readouterr().out.splitlines()
+    loading, first, second = capsys.readouterr().out.splitlines()
+    assert loading.startswith("Loading ")
     assert first.startswith(f"1 models. Open http://{'localhost' if beyond else host}:")
     assert second.startswith("Open beyond this machine" if beyond else "Only this machine can reach it")
     assert "mine.example, also.example" in second

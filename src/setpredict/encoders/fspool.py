@@ -40,10 +40,10 @@ class FSPool(nn.Module):
 
     def forward(self, x: Float[Tensor, "B N C"], mask: Bool[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
         if mask is None:
-            ordered = x.sort(dim=1, descending=self.descending).values
+            ordered = x.sort(dim=1, descending=self.descending, stable=True).values
             return (ordered * self.rank_weights(x.shape[1])).sum(dim=1)
         last = -torch.inf if self.descending else torch.inf  # padding sorts behind every element
-        ordered = x.masked_fill(~mask[..., None], last).sort(dim=1, descending=self.descending).values
+        ordered = x.masked_fill(~mask[..., None], last).sort(dim=1, descending=self.descending, stable=True).values
         n = mask.sum(dim=1)  # (B,)
         present = torch.arange(x.shape[1], device=x.device) < n[:, None]  # (B, N), by rank
         ordered = ordered.masked_fill(~present[..., None], 0)

@@ -27,7 +27,7 @@ from setpredict.metrics.sensitivity import Sensitivity, sensitivity
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.training import evaluation
-from setpredict.training.devices import make_fabric, together
+from setpredict.training.devices import launch, make_fabric, together
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.scores import check_features
 
@@ -115,7 +115,7 @@ def evaluate_run(
         check_steps(run.model, steps, str(name_or_path))
     steps = steps if run.steps else (None,)
     fabric = _any_fabric(run.experiment.train)
-    fabric.launch()
+    launch(fabric)
     console = console if console and fabric.is_global_zero else Console(quiet=True)
     run.model.to(fabric.device)
     task = open_data(run, data)

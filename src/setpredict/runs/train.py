@@ -29,7 +29,7 @@ from setpredict.runs.own_code import allow_own_code as allow
 from setpredict.runs.own_code import make_importable, own_kinds, record_training
 from setpredict.runs.restore import restore
 from setpredict.runs.training_run import Draw, TrainingRun
-from setpredict.training.devices import make_fabric, together
+from setpredict.training.devices import launch, make_fabric, together
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.loop import TrainState, fraction_done
 
@@ -80,7 +80,7 @@ def train_run(
         allow(run, kinds, allow_own_code)
     elif kinds:
         make_importable(Path.cwd())
-    fabric.launch()
+    launch(fabric)
     if fabric.global_rank > 0:
         console = Console(quiet=True)
     task = task or make_task(experiment.data)

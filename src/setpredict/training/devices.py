@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,21 @@ def make_fabric(train: TrainConfig) -> Fabric:
     # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
     fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]
     return fabric
+
+
+def launch(fabric: Fabric) -> None:
+    """Start the processes, and make sure that each ends its connections to the others before the interpreter exits.
+
+    Fabric does so for NCCL only; threads of gloo that still run abort the process, after all its work is done.
+    """
+    fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(_disconnect)
+
+
+def _disconnect() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def any_rank(fabric: Fabric, flag: bool) -> bool:

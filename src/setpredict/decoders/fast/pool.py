@@ -34,7 +34,7 @@ def pool(x: Tensor, weights: Tensor, descending: bool, keep: bool) -> Pooled:
         run: Any = _kernels(x).pool
         parallel_for(len(x), lambda a, b, _: run(*arrays, descending, a, b))
         return Pooled(code, ranks, each)
-    sources = x.sort(dim=1, descending=descending).indices
+    sources = x.sort(dim=1, descending=descending, stable=True).indices  # torch's other sort moves equal values
     order = torch.arange(x.shape[1], device=x.device)[:, None].expand(x.shape[1:]).expand_as(sources)
     ranks = torch.empty_like(sources).scatter_(1, sources, order)
     each = by_rank(weights, ranks)

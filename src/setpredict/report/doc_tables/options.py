@@ -30,7 +30,7 @@ def field_docs(config: type) -> dict[str, str]:
 
     >>> from setpredict.config import Experiment
     >>> field_docs(Experiment)["latent"]
-    'L, the length of the vector that is decoded.'
+    'L, the length of the vector that is decoded (None: chosen for the data).'
     """
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(node, ast.ClassDef)
