@@ -47,9 +47,9 @@ def reproduce(
     """
     console = console or Console()
     revision()  # of the code that is loaded now, not of the files when the last row is finished
-    study = studies()[table]
+    study = find_study(table, scale)
     chosen = [study.row(name) for name in rows] or study.rows
-    folder = out / f"{table}-{scale}"
+    folder = _folder(out, table, scale)
     path = results / f"{table}-{scale}.json"
     _check_same_data(path, configure(study, chosen[0], scale, 0, data=data).data.name)
     console.print(f"{study.title} at scale {scale}, {runs} runs per row. {study.about}")
@@ -57,9 +57,9 @@ def reproduce(
         for seed in range(runs):
             experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
             if experiment.data.name == "scenes" and experiment.data.folder:
-                experiment.data.folder = str(out / "scenes")
+                experiment.data.folder = str(out / Path(experiment.data.folder).name)
             run = RunFolder(folder / f"{row.slug}-{seed}")
-            before = _start_of(row, study, folder, seed)
+            before = _start_of(row, table, scale, out, seed)
             tried = tune(experiment, row, folder, console, before)
             if tried:
                 experiment.train.lr = min(tried, key=lambda t: t["score"])["lr"]
@@ -79,14 +79,30 @@ def reproduce(
     return content
 
 
-def _start_of(row: Row, study: Study, folder: Path, seed: int) -> RunFolder | None:
+def find_study(table: str, scale: Scale) -> Study:
+    """The table of that name; raises if it has no such scale."""
+    found = studies(scale)
+    if table not in found:
+        raise UserError(f"--scale {scale} is for {' and '.join(found)}, not for {table}")
+    return found[table]
+
+
+def _folder(out: Path, table: str, scale: Scale) -> Path:
+    return out / f"{table}-{scale}"
+
+
+def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int) -> RunFolder | None:
     """The finished run that a row starts from."""
     name = row.after or row.encoder
     if name is None:
         return None
-    start = RunFolder(folder / f"{study.row(name).slug}-{seed if row.after else 0}")
+    table = row.encoder_table or table
+    start = RunFolder(
+        _folder(out, table, scale) / f"{find_study(table, scale).row(name).slug}-{seed if row.after else 0}"
+    )
     if start.read_record() is None:
-        raise UserError(f'{row.name!r} starts from {name!r}; train that first: --rows "{name}"')
+        command = f'setpredict reproduce {table} --scale {scale} --rows "{name}"'
+        raise UserError(f"{row.name!r} starts from {name!r}; train that first: {command}")
     return start
 
 
@@ -125,7 +141,7 @@ def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, A
     found = [RunFolder(path).read_record() for path in sorted(folder.iterdir())] if folder.is_dir() else []
     entries += [record for record in found if record is not None]
     newest = {(entry["row"], entry["seed"]): entry for entry in entries}
-    order = [row.name for row in studies()[table].rows]
+    order = [row.name for row in find_study(table, scale).rows]
     keys = sorted((k for k in newest if k[0] in order), key=lambda k: (order.index(k[0]), k[1]))
     return {"table": table, "scale": scale, "runs": [newest[k] for k in keys]}
 

@@ -27,6 +27,8 @@ class Row:
     """The row whose best weights, of the same seed, this one continues from."""
     encoder: str | None = None
     """The row whose image encoder, of seed 0, this one starts from."""
+    encoder_table: str | None = None
+    """The table that has that row (None: this one)."""
     rates: tuple[float, ...] = ()
     """Learning rates to choose among, by short trainings of seed 0 and their validation score (empty: the preset's)."""
 
@@ -47,8 +49,6 @@ class Study:
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """One table per question: its answers, and the row that each is read from."""
     about: str = ""
-    small: Changes = field(default_factory=dict)
-    """More options of every row at small scale."""
     by_time: bool = False
     """With questions: draw validation scores by training time instead of the test score of every answer."""
 
@@ -60,8 +60,7 @@ class Study:
 
     def experiment(self, row: Row, scale: Scale, seed: int) -> Experiment:
         start = preset(self.preset, row.method, scale)
-        small = self.small if scale == "small" else {}
-        return changed(start, {**self.changes, **small, **row.changes, "train.seed": seed})
+        return changed(start, {**self.changes, **row.changes, "train.seed": seed})
 
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
@@ -115,6 +114,12 @@ SCENES = {  # rendered once for all rows, whose time is then spent on training
     "data.val": 1_000,
     "data.test": 2_000,
 }
+LARGER_SCENES = {  # 128 pixels, up to 10 objects
+    "data.folder": "runs/scenes-128",
+    "data.train": 29_000,
+    "data.val": 1_000,
+    "data.test": 2_000,
+}
 TUNING_MINUTES = 5.0
 """Training time per learning rate to choose among."""
 RATES = (5e-4, 1e-3, 2e-3)
@@ -158,6 +163,24 @@ def _images(target: str) -> tuple[Row, ...]:
             Row("iDSPN, no warm-up", "idspn", scratch, (20, 40), rates=RATES),
         ]
     return tuple(rows)
+
+
+def _larger_images(target: str) -> tuple[Row, ...]:
+    """The rows at medium scale: the best decoder of a vector, and the best with a dense head.
+
+    Boxes start from the image encoder of the states. Colors change a little in training, and boxes are mirrored, so
+    that fewer scenes are learned by heart.
+    """
+    varied = {"data.augmented": True, "data.augment.zoom": 1.0, "data.augment.aspect": 0.0, "data.augment.color": 0.2}
+    alone = {**ALONE, **varied, "train.lr": 1e-3}
+    after = {"encoder": WARM_UP, "encoder_table": "clevr-state"}
+    warm_up = Row(WARM_UP, "dense", {**alone, "train.lr": 2e-3})
+    head = {"input.warmup": 0.3} if target == "box" else {}  # a head for boxes is new to this encoder
+    rows = (
+        Row("iDSPN", "idspn", {**alone, "train.max_minutes": 120.0}, (20, 40), **after),
+        Row("DSPN from the dense head", "dspn", {**alone, **DENSE, **head}, (0, 5, 10), **after),
+    )
+    return (warm_up, *rows) if target == "state" else rows
 
 
 ABLATIONS: dict[str, dict[str, Changes]] = {
@@ -255,14 +278,24 @@ def _image_parts(preset_name: str, scenes: Changes) -> Study:
         },
     }
     about = "States of generated scenes after 12 minutes of training on one core, one thing changed at a time."
-    return Study("Parts of the image path", preset_name, rows, equal, groups, about, small=scenes, by_time=True)
+    return Study("Parts of the image path", preset_name, rows, {**scenes, **equal}, groups, about, by_time=True)
 
 
-def studies() -> dict[str, Study]:
-    """All tables by name. CLEVR's are trained on generated scenes where CLEVR itself is not found."""
+def studies(scale: Scale = "small") -> dict[str, Study]:
+    """The tables of a scale by name. CLEVR's are trained on generated scenes where CLEVR itself is not found."""
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
     kind = "clevr" if clevr else "scenes"
-    scenes = {} if clevr else SCENES
+    rendered = {"small": SCENES, "medium": LARGER_SCENES, "paper": {}}
+    scenes = {} if clevr else rendered[scale]
+    rows = _larger_images if scale == "medium" else _images
+    images = {
+        "clevr-state": Study(
+            "Objects and their state (Table 3)", f"{kind}-state", rows("state"), scenes, about=_STATES
+        ),
+        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", rows("box"), scenes, about=_BOXES),
+    }
+    if scale == "medium":
+        return images
     renders = {"data.folder": str(data_folder() / "clevr-renders"), **BEFORE}
     digits = tuple(replace(r, steps=(10, 20)) for r in PAPER if r.method != "idspn")
     ours = tuple(r for r in PAPER if r.name in ("DSPN (all)", "iDSPN"))
@@ -275,10 +308,7 @@ def studies() -> dict[str, Study]:
     )
     return {
         "mnist": Study("MNIST auto-encoding (Table 1)", "mnist", digits, about=_MNIST),
-        "clevr-state": Study(
-            "Objects and their state (Table 3)", f"{kind}-state", _images("state"), small=scenes, about=_STATES
-        ),
-        "clevr-box": Study("Bounding boxes (Table 2)", f"{kind}-box", _images("box"), small=scenes, about=_BOXES),
+        **images,
         "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
         "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
         "ablations": _ablations(),

@@ -15,7 +15,7 @@ TableName = Literal["mnist", "clevr-state", "clevr-box", "renders-state", "rende
 
 def reproduce(
     table: Positional[TableName],
-    scale: Literal["paper", "small"] = "small",
+    scale: Literal["paper", "medium", "small"] = "small",
     runs: int = 6,
     rows: tuple[str, ...] = (),
     minutes: float | None = None,
@@ -27,7 +27,7 @@ def reproduce(
 
     Args:
         table: Which table.
-        scale: The paper's settings, or ones for two CPU cores.
+        scale: The paper's settings, ones for two CPU cores, or, for clevr-state and clevr-box, ones between them.
         runs: Seeds per row; the paper has 6.
         rows: Train only these, such as MLP "DSPN (all)"; the others stay as they are.
         minutes: Training time per run (None: the scale's own).

@@ -28,6 +28,7 @@ METHOD_LINES = {
 }
 SCALE_LINES = {
     "small": "for two CPU cores, ends after minutes (the default)",
+    "medium": "clevr-… and scenes-…: 128 pixels and up to 10 objects, for a CPU and two hours",
     "paper": "the papers' sizes and epochs",
 }
 USAGE = "setpredict train PRESET [--method METHOD] [--scale SCALE] [options]"

@@ -19,16 +19,17 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
 
     A DSPN with a predicted initial set can also start from a run of an MLP decoder, whose output becomes the predicted
     initial set, or from a run of a DSPN with one initial set for all samples, which is then predicted for every input
-    at first. Any decoder can start from a run of `--method dense`, whose image encoder it takes. Weights that the run
-    does not have stay as they are.
+    at first. Any decoder can start from a run of `--method dense`, whose image encoder it takes, with the dense head if
+    both are for the same kind of elements. Weights that the run does not have stay as they are.
     """
     source = load(run, allow_own_code=allow_own_code).model
     weights = source.state_dict()
     assert model.config is not None
     assert source.config is not None
     if source.config.decoder.kind == "dense" and model.config.decoder.kind != "dense":
-        head = "" if model.config.input.dense else "input_encoder.head."
-        weights = {name: w for name, w in weights.items() if not head or not name.startswith(head)}
+        same = [(c.elements, c.features, c.groups) for c in (source.config, model.config)]
+        if not model.config.input.dense or same[0] != same[1]:
+            weights = {name: w for name, w in weights.items() if not name.startswith("input_encoder.head.")}
         known, encoder = model.state_dict(), ("input_encoder.backbone.", "input_encoder.head.")
         if "vector" not in cast(Decoder, model.decoder).needs:  # it ends with the feature map
             weights = {name: w for name, w in weights.items() if name in known or not name.startswith(encoder)}
