@@ -85,6 +85,8 @@ def _decoder(c: ModelConfig) -> nn.Module:
             mask = d.mask if c.variable else "none"
             encoder = _set_encoder(c, c.features, c.max_size, c.variable)
             options = {"scale": d.initial_scale, "hidden": d.hidden, "mask_bias": d.mask_bias}
+            if d.initial == "sized" and not c.encoder.mask_sum:
+                raise UserError("decoder.initial sized reads the size of a set from its code: add --encoder.mask-sum")
             if d.initial == "input":
                 _check_input_elements(c, "decoder.initial")
                 options["inputs"] = c.feature_scale[: c.input.size] or (1.0,) * c.input.size

@@ -116,10 +116,12 @@ class DecoderConfig:
     """The representation loss: Huber (the paper) or squared (iDSPN)."""
     mask: Literal["clamp", "sigmoid", "free"] = "clamp"
     """How masks are kept: clamped to [0, 1] (the paper), a sigmoid, or free (iDSPN)."""
-    initial: Literal["auto", "learned", "learned-normal", "fixed", "random", "predicted", "dense", "input"] = "learned"
+    initial: Literal["auto", "learned", "learned-normal", "fixed", "random", "sized", "predicted", "dense", "input"] = (
+        "learned"
+    )
     """The initial set Y0: a parameter that starts uniform (the paper) or normal (learned-normal), a constant, drawn
-    per sample (iDSPN), predicted by an MLP, the best cells of a dense head (images), or the input set, whose features
-    come first and the others at random."""
+    per sample (iDSPN), noise of the size that the code says (sized; with encoder.mask_sum), predicted by an MLP, the
+    best cells of a dense head (images), or the input set, whose features come first and the others at random."""
     initial_scale: float = 0.1
     """Standard deviation of a random initial set, and of a learned-normal one before training."""
     queries: Literal["learned", "random", "input", "input+random"] = "learned"

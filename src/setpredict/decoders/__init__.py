@@ -2,7 +2,7 @@
 
 from setpredict.decoders.dense import DenseDecoder
 from setpredict.decoders.dspn import DSPN
-from setpredict.decoders.initial import InputSet, PredictedSet, RandomSet, SharedSet, initial_set
+from setpredict.decoders.initial import InputSet, PredictedSet, RandomSet, SharedSet, SizedSet, initial_set
 from setpredict.decoders.inner.descent import Descent, descend
 from setpredict.decoders.inner.diagnosis import Diagnosis, diagnose, suggest_step_size
 from setpredict.decoders.inner.objective import Objective, representation_loss
@@ -26,6 +26,7 @@ __all__ = [
     "PredictedSet",
     "RandomSet",
     "SharedSet",
+    "SizedSet",
     "SlotDecoder",
     "TransformerDecoder",
     "descend",

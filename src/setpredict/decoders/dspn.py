@@ -32,8 +32,8 @@ class DSPN(nn.Module):
         encoder: g, the set encoder: elements (B, N, D) and a mask (B, N) or None to codes (B, L).
         max_size: N (None: the encoder's own).
         features: D (None: the encoder's own).
-        initial: Y0: "learned", "fixed", "random", "predicted" or "dense", or a module from (code, keys) to a state
-            (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
+        initial: Y0: "learned", "fixed", "random", "sized", "predicted" or "dense", or a module from (code, keys) to a
+            state (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
         gradient: How to differentiate through the loop: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
         loss: The representation loss, "huber" or "squared".

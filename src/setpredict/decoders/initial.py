@@ -1,4 +1,4 @@
-"""Where the inner loop starts: the initial set Y0, learned, fixed, random, predicted from z, dense, or the input."""
+"""Where the inner loop starts: the initial set Y0, learned, constant, noise, predicted from z, dense, or the input."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from setpredict.core import rng
 from setpredict.core.batch_parts import pad_rows
 from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, Code
+from setpredict.encoders.masks import MASK_SUM
 from setpredict.encoders.tokens import padded_tokens
 
-Initial = Literal["learned", "learned-normal", "fixed", "random", "predicted", "dense", "input"]
+Initial = Literal["learned", "learned-normal", "fixed", "random", "sized", "predicted", "dense", "input"]
 MaskKind = Literal["clamp", "sigmoid", "free", "none"]
 """clamp: kept in [0, 1] (the paper). sigmoid: of a free number. free: a feature like any other (iDSPN).
 none: sets of fixed size."""
@@ -52,6 +53,10 @@ def initial_set(
             return SharedSet(max_size, features, start, scale=scale, draw_mask=mask == "free")
         case "random":
             return RandomSet(max_size, features, start, draw_mask=mask == "free", scale=scale)
+        case "sized":
+            if mask == "none":
+                raise UserError("initial 'sized' is for sets that differ in size, and these have a fixed size")
+            return SizedSet(max_size, features, mask)
         case "predicted":
             if latent is None:
                 raise ValueError("initial='predicted' needs the length of z: pass latent=L")
@@ -61,7 +66,9 @@ def initial_set(
             return DenseSet(mask)
         case "input":
             return InputSet(max_size, features, inputs, mask, scale)
-    raise UserError(f"initial must be learned, learned-normal, fixed, random, predicted, dense or input, got {kind!r}")
+    raise UserError(
+        f"initial must be learned, learned-normal, fixed, random, sized, predicted, dense or input, got {kind!r}"
+    )
 
 
 class SharedSet(nn.Module):
@@ -157,6 +164,37 @@ class RandomSet(nn.Module):
         u, v = uniform.chunk(2)
         normal = (-2 * torch.log1p(-u)).sqrt() * torch.cos(2 * torch.pi * v)
         return self.scale * normal.view(N, C).to(self.evaluation)
+
+
+class SizedSet(nn.Module):
+    """Noise of the right size: the last number of z says how many elements there are (`mask_sum` of the set encoder).
+
+    The first n elements are uniform in [0, 1), the same for every sample, with masks of 1. The others are as padding
+    is: zeros, with masks of 0. The inner loop moves noise into place, and sets have their size from the first step on.
+
+    Args:
+        size: N.
+        features: D.
+        mask: How masks are kept.
+
+    >>> code = Code(torch.tensor([[0.3, 2.0], [0.1, 1.0]]))  # MASK_SUM = 4 times the mean of the masks is the last
+    >>> SizedSet(size=8, features=2, mask="clamp")(code)[..., -1].sum(dim=1)
+    tensor([4., 2.])
+    """
+
+    noise: Tensor
+
+    def __init__(self, size: int, features: int, mask: MaskKind):
+        super().__init__()
+        self.mask: MaskKind = mask
+        self.register_buffer("noise", torch.rand(size, features))
+
+    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
+        z, N = code.vector, len(self.noise)
+        sizes = (z[:, -1:] * (N / MASK_SUM)).round()  # (B, 1)
+        present = (torch.arange(N, device=z.device) < sizes).to(z.dtype)[..., None]  # (B, N, 1)
+        mask = torch.logit(present, eps=1e-4) if self.mask == "sigmoid" else present
+        return torch.cat([self.noise.to(z.dtype) * present, mask], dim=-1)
 
 
 class PredictedSet(nn.Module):

@@ -11,6 +11,8 @@ from torch import Tensor
 from setpredict.core.errors import UserError
 from setpredict.sets import Mask
 
+MASK_SUM = 4.0
+"""Factor of the mean of the masks where it is a latent number."""
 MaskRole = Literal["feature", "weight", "filter", "none"]
 """feature: one more input of every element (the paper). weight: multiplies every element's features before pooling.
 filter: a hard mask; absent elements are left out. none: sets of fixed size, no mask."""
@@ -58,4 +60,4 @@ def append_mask_sum(
         size = code.new_ones(code.shape[0])
     else:
         size = mask.to(code.dtype).mean(dim=1) if elements.shape[1] else code.new_zeros(code.shape[0])
-    return torch.cat([code, 4 * size[:, None]], dim=-1)
+    return torch.cat([code, MASK_SUM * size[:, None]], dim=-1)

@@ -20,6 +20,8 @@ ENCODERS = {
     "free weights": lambda: DeepSetEncoder(2, 18, 9, hidden=(24, 20), pool="fspool-free", normalize=False),
     "no mask": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask="none"),
     "relation": lambda: RelationEncoder(2, 33, 5, hidden=(24,)),
+    "mask sum": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask_sum=True),
+    "relation, mask sum": lambda: RelationEncoder(2, 16, 4, hidden=(24,), mask_sum=True),
     "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
     "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
     "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
@@ -240,7 +242,8 @@ def test_what_is_not_ours_takes_the_generic_path():
     assert not fast(encoder, mask="sigmoid")
     assert not fast(DeepSetEncoder(2, 16, 9, pool="max"))
     assert not fast(DeepSetEncoder(2, 16, 9, mask="weight"))
-    assert not fast(DeepSetEncoder(2, 16, 9, mask_sum=True))
+    assert fast(DeepSetEncoder(2, 16, 9, mask_sum=True))
+    assert not fast(DeepSetEncoder(2, 16, 9, mask="none", mask_sum=True), mask="none", state=y[..., :2])
     assert not fast(DeepSetEncoder(2, 16, 9).double())
     assert not fast(nn.Linear(3, 16))
     exchanged = copy.deepcopy(encoder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from setpredict.core.threads import parallel_map
@@ -13,6 +14,7 @@ from setpredict.decoders.fast.network import chunks, hidden_layers
 from setpredict.decoders.fast.pool import losses, pool
 from setpredict.decoders.fast.step import FastStep, Plan
 from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder, SetEncoder
+from setpredict.encoders.masks import MASK_SUM
 
 FIRST_LAYERS = {DeepSetEncoder: FastElementLayer(), RelationEncoder: FastPairLayer()}
 
@@ -26,7 +28,7 @@ class FastObjective:
 
     def __init__(self, encoder: SetEncoder, z: Tensor, kind: str, size: int, recompute: bool):
         assert isinstance(encoder.pool, FSPool)
-        self.z = z
+        self.z, self.mask_sum = (z[:, :-1].contiguous(), z[:, -1:]) if encoder.mask_sum else (z, None)
         self.layers = [p for m in encoder.network if isinstance(m, nn.Linear) for p in (m.weight, m.bias)]
         self.plan = Plan(FIRST_LAYERS[type(encoder)], kind, encoder.pool.descending, recompute)
         rows = encoder.first_layer.rows(size)
@@ -40,12 +42,24 @@ class FastObjective:
         tensors = [y, self.z, self.weights, *self.layers]
         if not torch.is_grad_enabled():  # an autograd.Function does not see that, and would keep what backward needs
             tensors = [t.detach() for t in tensors]
-        return FastStep.apply(self.plan, *tensors)
+        loss, grad = FastStep.apply(self.plan, *tensors)
+        return (loss, grad) if self.mask_sum is None else self._with_mask_sum(y, loss, grad)
+
+    def _with_mask_sum(self, y: Tensor, loss: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient with one more latent number in the mean: the sum of the masks."""
+        assert self.mask_sum is not None
+        (_, N, D), L = y.shape, self.z.shape[1] + 1
+        found = MASK_SUM * y[..., -1].mean(dim=1, keepdim=True)  # (B, 1)
+        value, slope, _ = losses(found, self.mask_sum, self.plan.kind)
+        of_masks = slope * (MASK_SUM / N)  # (B, 1), the same for every element
+        rest = (L - 1) / L
+        return loss * rest + value / L, grad * rest + F.pad(of_masks[:, None] / L, (D - 1, 0))
 
     def subset(self, samples: Tensor) -> FastObjective:
         """The same for some of the samples."""
         part = copy(self)
         part.z = self.z[samples]
+        part.mask_sum = None if self.mask_sum is None else self.mask_sum[samples]
         return part
 
     def losses(self, y: Tensor) -> Tensor:
@@ -66,21 +80,24 @@ class FastObjective:
             found[part] = losses(pooled.code, self.z[part], self.plan.kind)[0]
 
         parallel_map(len(parts), value)
-        return found
+        return found if self.mask_sum is None else self._with_mask_sum(y, found, torch.zeros_like(y))[0]
 
 
 def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bool:
     """Whether FastObjective is L_repr for this encoder and state, whose masks are kept as `mask` says.
 
     True for a DeepSetEncoder or RelationEncoder itself (no subclass, no hooks, nothing replaced) with ReLU layers and
-    FSPool, whose mask is a feature or absent, and plain tensors outside of any transformation or tracing.
+    FSPool, whose mask is a feature (with or without `mask_sum`) or absent, and plain tensors outside of any
+    transformation or tracing.
     """
     if type(encoder) not in FIRST_LAYERS or not isinstance(encoder, SetEncoder):
         return False
     if (encoder.mask_role, mask) not in (("feature", "clamp"), ("feature", "free"), ("none", "none")):
         return False
     network, fspool = encoder.network, encoder.pool
-    if not isinstance(fspool, FSPool) or type(fspool) is not FSPool or encoder.mask_sum or _changed(encoder):
+    if not isinstance(fspool, FSPool) or type(fspool) is not FSPool or _changed(encoder):
+        return False
+    if encoder.mask_sum and mask == "none":
         return False
     if not _is_relu_network(network):
         return False
@@ -89,7 +106,8 @@ def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bo
         return False
     B, N, D = state.shape
     first = encoder.first_layer
-    fits = len(z) == B and z.shape[1] == len(fspool.weight) and network[0].in_features == first.inputs(D)
+    L = len(fspool.weight) + encoder.mask_sum
+    fits = tuple(z.shape) == (B, L) and network[0].in_features == first.inputs(D)
     return bool(fits) and B * N > 0 and (fspool.size is None or first.rows(N) <= fspool.size) and _plain(tensors)
 
 
