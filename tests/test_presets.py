@@ -17,7 +17,7 @@ from setpredict.data.description import read_description, to_description
 from setpredict.data.sources.scenes import generate
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
-from setpredict.presets import PRESETS, SCALES, Scale, preset
+from setpredict.presets import PRESETS, Scale, preset, scales_of
 from setpredict.sets import Sets
 from setpredict.studies import configure, studies
 from setpredict.training.devices import make_fabric
@@ -71,8 +71,7 @@ def synthetic(name: str) -> SetTask:
     return SetTask(name, input_kind, size, N, D, variable, kind, split, split, split, **options)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(("name", "scale"), [(name, scale) for name in PRESETS for scale in scales_of(name)])
 def test_the_method_decides_the_decoder(name, scale):
     decoders = {method: preset(name, method, scale).decoder for method in FOR_ALL_DATA}
     assert {method: decoder.method for method, decoder in decoders.items()} == {
@@ -85,6 +84,12 @@ def test_the_method_decides_the_decoder(name, scale):
     }
     assert decoders["dspn"].gradient == Unrolled()
     assert decoders["idspn"].gradient == Implicit()
+
+
+def test_only_images_have_a_medium_scale():
+    assert preset("scenes-state", scale="medium").data.size == 128
+    with pytest.raises(UserError, match="mnist has no scale 'medium'; its scales are paper, small"):
+        preset("mnist", scale="medium")
 
 
 COUNTS = {("mnist", "dspn"): 85_634}  # parameters of the paper's auto-encoder

@@ -13,7 +13,7 @@ from setpredict.cli.main import run
 from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
-from setpredict.presets import preset
+from setpredict.presets import SCALES, preset
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.runs.folder import RunFolder
@@ -31,10 +31,10 @@ def test_the_papers_numbers():
 
 
 def test_every_row_is_an_experiment_with_a_folder_of_its_own():
-    for study in studies().values():
+    for scale, study in [(name, study) for name in SCALES for study in studies(name).values()]:
         assert len({row.slug for row in study.rows}) == len(study.rows)
         assert all("/" not in row.slug for row in study.rows)
-        seen = [configure(study, row, "small", 0) for row in study.rows]
+        seen = [configure(study, row, scale, 0) for row in study.rows]
         assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
         names = [row.name for row in study.rows]
         assert {row for group in study.groups.values() for row in group.values()} <= set(names)
@@ -149,4 +149,17 @@ def test_rows_of_images_start_from_one_encoder():
             found = configure(study, row, "small", 0)
             assert (found.input.kind, found.input.warmup, found.train.threads) == ("conv", 0, 1)
     with pytest.raises(UserError, match="starts from 'Warm-up of the image encoder'; train that first"):
-        module._start_of(study.rows[1], study, Path("nowhere"), 0)
+        module._start_of(study.rows[1], "clevr-box", "small", Path("nowhere"), 0)
+
+
+def test_boxes_at_medium_scale_start_from_the_encoder_of_the_states():
+    state, box = (studies("medium")[table] for table in ("clevr-state", "clevr-box"))
+    sizes = {(e.data.size, e.data.max_objects, e.input.widths) for e in (
+        configure(study, row, "medium", 0) for study in (state, box) for row in study.rows
+    )}  # fmt: skip
+    assert len(sizes) == 1
+    for row in box.rows:
+        with pytest.raises(UserError, match="train that first: setpredict reproduce clevr-state --scale medium"):
+            module._start_of(row, "clevr-box", "medium", Path("nowhere"), 0)
+    with pytest.raises(UserError, match="--scale medium is for clevr-state and clevr-box, not for mnist"):
+        module.find_study("mnist", "medium")

@@ -59,8 +59,8 @@ def preset(name: str, method: Method = "auto", scale: Scale = "small") -> Experi
     if name not in PRESETS:
         raise UserError(f"there is no preset {name!r}; presets are {', '.join(PRESETS)}")
     kind, _, target = name.partition("-")
-    if scale == "medium" and kind not in ("clevr", "scenes"):
-        raise UserError(f"--scale medium is for clevr-… and scenes-…; {name} has small and paper")
+    if scale not in scales_of(name):
+        raise UserError(f"{name} has no scale {scale!r}; its scales are {', '.join(scales_of(name))}")
     data = DataConfig(name=kind)  # pyright: ignore[reportArgumentType]
     if target:
         data.target = target  # pyright: ignore[reportAttributeAccessIssue]
@@ -79,6 +79,12 @@ def preset(name: str, method: Method = "auto", scale: Scale = "small") -> Experi
     if method == "dense":
         experiment.loss, experiment.input = replace(experiment.loss, dense=1.0), replace(experiment.input, warmup=0.0)
     return experiment
+
+
+def scales_of(name: str) -> tuple[Scale, ...]:
+    """The scales of a preset; only images have a medium one."""
+    images = name.startswith(("clevr", "scenes"))
+    return tuple(scale for scale in SCALES if images or scale != "medium")
 
 
 def _toy(data: DataConfig, scale: Scale) -> Experiment:
