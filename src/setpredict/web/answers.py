@@ -19,6 +19,7 @@ from setpredict.report.tables.judged import columns, judge_boxes, judge_objects,
 from setpredict.sets import Prediction, Sets
 from setpredict.web.inputs import Question
 from setpredict.web.limits import BadInput
+from setpredict.web.scene_pictures import picture
 
 
 def answer(question: Question, prediction: Prediction, milliseconds: float, batch_size: int) -> bytes:
@@ -27,7 +28,7 @@ def answer(question: Question, prediction: Prediction, milliseconds: float, batc
     if not bool(torch.isfinite(prediction.elements).all() and torch.isfinite(prediction.mask).all()):
         raise BadInput("decoding this input gives values that are not finite; is it in the range of the training data?")
     task, steps = served.task, range(prediction.steps + 1)
-    as_text = shown_as_text(task)
+    as_text = _has_text(task)
     losses = prediction.repr_loss
     content = {
         "model": served.name,
@@ -41,12 +42,18 @@ def answer(question: Question, prediction: Prediction, milliseconds: float, batc
         "matches": None if batch is None else [_matches(task, prediction.step(t), batch.target) for t in steps],
         "columns": columns(task) if as_text else list(task.feature_names),
         "input": None if batch is None else _input(batch.input),
+        "picture": None if question.sample is None else picture(served.source, question.sample),
         "target": None if batch is None else _target(question, batch.target),
         "latent": _rounded(question.code.vector[0]),
         "milliseconds": round(milliseconds, 2),
         "batch_size": batch_size,
     }
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _has_text(task: SetTask) -> bool:
+    """Whether the page writes elements as text: a picture shows neither categories nor many numbers."""
+    return bool(task.groups) or task.kind in ("states", "vectors")
 
 
 def _rounded(values: Tensor) -> Any:
@@ -107,5 +114,5 @@ def _input(value: Tensor | Sets) -> Any:
 
 def _target(question: Question, target: Sets) -> dict[str, Any]:
     elements, task = target.to_list()[0], question.served.task
-    text = _text(task, elements[None]) if shown_as_text(task) else None
+    text = _text(task, elements[None]) if _has_text(task) else None
     return {"elements": _rounded(elements), "positions": _positions(question, elements), "text": text}

@@ -16,13 +16,13 @@ from setpredict.core.paths import data_folder
 from setpredict.data.clevr.camera import USUAL_PLACE
 from setpredict.data.render.sampler import sample_scene
 from setpredict.data.sources.mnist import FILES
-from setpredict.data.sources.scenes import SceneSplit
-from setpredict.data.task import Batch, SetTask, Split, Subset
+from setpredict.data.task import Batch, SetTask, Split
 from setpredict.decoders import Decoder
 from setpredict.metrics.units import heading, shown
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.runs.shipped import shipped
+from setpredict.web.scene_pictures import ASPECT, scene_split
 from setpredict.web.schema import ModelInfo
 
 
@@ -37,6 +37,8 @@ class Served:
     run: LoadedRun
     split: str
     """The split that its samples come from."""
+    first_sample: int = 0
+    """The sample that the page begins with."""
 
     @property
     def model(self) -> SetPredictor:
@@ -84,10 +86,19 @@ class Served:
 
     def camera(self, index: int | None) -> NDArray[np.float64]:
         """The camera's position in a generated scene, or CLEVR's usual one."""
-        split = self.source.split if isinstance(self.source, Subset) else self.source
-        if index is None or not isinstance(split, SceneSplit):
+        split = scene_split(self.source)
+        if index is None or split is None:
             return np.array(USUAL_PLACE)
         return sample_scene(split.seed, split.split, index, 0, split.min_objects, split.max_objects).camera
+
+    @property
+    def aspect(self) -> float:
+        """Width divided by height of the images that the squares of the input come from, as far as it is known."""
+        task = self.task
+        if self.run.experiment.data.name in ("scenes", "clevr"):
+            return ASPECT
+        in_pixels = task.input_kind == "image" and task.kind in ("boxes", "points") and task.scale is not None
+        return task.scale[0] / task.scale[1] if in_pixels and task.scale and task.scale[1] > 0 else 1.0
 
     def info(self) -> ModelInfo:
         """The model's entry in /api/models."""
@@ -105,7 +116,10 @@ class Served:
             feature_names=list(task.feature_names),
             latent=self.latent,
             trained_steps=self.steps,
+            max_steps=self.model.max_steps,
+            aspect=self.aspect,
             samples=0 if self.source is None else len(self.source),
+            first_sample=self.first_sample,
             parameters=sum(p.numel() for p in self.model.parameters()),
             scores={heading(k): shown(k, v) for k, v in card.metrics.items()} if card else {},
             date=card.date if card else "",

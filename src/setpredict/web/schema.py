@@ -53,7 +53,10 @@ class ModelInfo(BaseModel):
     feature_names: list[str]
     latent: int
     trained_steps: int
+    max_steps: int | None = Field(description="The largest number of steps; null: any.")
+    aspect: float = Field(description="Width divided by height of the images that the model's squares come from.")
     samples: int
+    first_sample: int = Field(description="A sample to begin with.")
     parameters: int
     scores: dict[str, str]
     date: str
@@ -90,11 +93,14 @@ class DecodeAnswer(BaseModel):
     )
     repr_loss: list[float] | None = Field(description="(T+1): the representation loss; null for one-shot decoders.")
     text: list[list[list[str]]] | None = Field(
-        description="The attributes of the objects of every step as text; null for data without objects."
+        description="The elements of every step as text, in the data's units; null for points and plain boxes."
     )
     matches: list[list[MatchedElement]] | None = Field(description="With a sample: what is right at every step.")
     columns: list[str]
     input: Any = Field(description="With a sample: its input (a PNG as a data URL, or numbers).")
+    picture: str | None = Field(
+        description="With a sample: a larger view of its scene, as a data URL; null for other data."
+    )
     target: dict[str, Any] | None
     latent: list[float]
     milliseconds: float

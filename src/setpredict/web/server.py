@@ -23,6 +23,7 @@ from setpredict.web.batching import DecodeQueue
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served, load_catalog
 from setpredict.web.connection import time_limited
+from setpredict.web.first_samples import choose_first_samples
 from setpredict.web.hosts import HostCheck, reach, served_names
 from setpredict.web.images import ImageQueue
 from setpredict.web.inputs import input_kind
@@ -85,6 +86,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         waiting = len(queue.waiting) + images.waiting
         return {"status": "ok", "version": __version__, "models": len(models), "waiting": waiting}
 
+    choose_first_samples(models.values())
     infos = [served.info() for served in models.values()]
 
     @app.get("/api/models", tags=["models"])

@@ -1,15 +1,36 @@
-// The HTTP API: list the models, and decode with one.
+// Everything that the page asks a server for. No other module calls it, so that a page without a server replaces this
+// file by one with the same exports:
+//   place                the tabs that can be offered, and what the footer says
+//   listModels()         the models, each as ModelInfo in /openapi.json
+//   decode(name, body)   the trajectory for one input, as DecodeAnswer; fields that do not apply are null or left out
+// Both reject with an Error whose message is for people; `stopped` is true if asking again may help.
+
+export const place = {
+  tabs: ["points", "digits", "polygons", "scenes", "run"],
+  note: "Everything is computed on your own machine.",
+  docs: "docs",
+};
 
 export async function listModels() {
-  return answerOf(await fetch("/api/models"));
+  return answerOf(await ask("api/models"));
 }
 
 export async function decode(model, body) {
   const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   for (let attempt = 0; ; attempt += 1) {
-    const response = await fetch(`/api/${encodeURIComponent(model)}/decode`, request);
+    const response = await ask(`api/${encodeURIComponent(model)}/decode`, request);
     if (response.status !== 503 || attempt === 3) return answerOf(response);
     await new Promise((done) => setTimeout(done, 400 * (attempt + 1)));
+  }
+}
+
+async function ask(path, request) {
+  try {
+    return await fetch(path, request);
+  } catch {
+    const error = new Error("The server has stopped. Start `setpredict serve` again.");
+    error.stopped = true;
+    throw error;
   }
 }
 

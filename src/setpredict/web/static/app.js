@@ -1,25 +1,28 @@
 // The page: its tabs and their models.
 
-import { listModels } from "./api.js";
+import { listModels, place } from "./api.js";
 import * as digits from "./digits.js";
+import { fail } from "./notices.js";
 import * as points from "./points.js";
 import * as polygons from "./polygons.js";
 import * as run from "./run.js";
 import * as samples from "./samples.js";
-import { tell } from "./stage.js";
+import { addTerms } from "./terms.js";
 
-const STARTS = { digits: digits.start, points: points.start, polygons: polygons.start, scenes: samples.start, run: run.start };
-const tabs = [...document.querySelectorAll("[role=tab]")];
+const STARTS = { points: points.start, digits: digits.start, polygons: polygons.start, scenes: samples.start, run: run.start };
+const tabs = [...document.querySelectorAll("[role=tab]")].filter((tab) => place.tabs.includes(tab.id.slice(4)) || tab.remove());
 const pages = new Map();
-let models = [];
+let models = [], current = "";
 
 function open(name, focus = false) {
+  current = name;
   for (const tab of tabs) {
     const chosen = tab.id === `tab-${name}`;
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
     if (chosen && focus) tab.focus();
+    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   for (const [other, page] of pages) if (other !== name && page.leave) page.leave();
   history.replaceState(null, "", `#${name}`);
@@ -33,8 +36,7 @@ function startTab(name) {
   const own = models.filter((m) => m.tab === name);
   if (!own.length && name !== "run") {
     panel.querySelector(".lead").textContent = "The models of this tab are not part of this installation.";
-    panel.querySelector(".workbench").hidden = true;
-    panel.querySelector(".player").hidden = true;
+    for (const part of panel.querySelectorAll(".workbench, .player, .sweep, .marks")) part.hidden = true;
     return;
   }
   const page = STARTS[name](panel, own);
@@ -52,15 +54,24 @@ tabs.forEach((tab, i) => {
   });
 });
 
-const redraw = () => document.querySelector("[role=tabpanel]:not([hidden])") && pages.get(location.hash.slice(1))?.redraw();
+// A file that misses the panel must not replace the page.
+for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
+
+const redraw = () => pages.get(current)?.redraw();
 addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+document.querySelector("footer span").textContent = place.note;
+document.querySelector("footer a").hidden = !place.docs;
+addTerms(document.body);
 
-try {
-  models = await listModels();
+async function begin() {
+  try {
+    models = await listModels();
+  } catch (error) {
+    return fail(error, begin);
+  }
   const wanted = location.hash.slice(1);
-  const first = STARTS[wanted] ? wanted : models.some((m) => m.tab === "run") ? "run" : "digits";
-  open(first);
-} catch (error) {
-  tell(`The models could not be loaded: ${error.message}`);
+  return open(place.tabs.includes(wanted) ? wanted : models.some((m) => m.tab === "run") ? "run" : place.tabs[0]);
 }
+
+begin();

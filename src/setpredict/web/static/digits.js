@@ -1,15 +1,19 @@
-// Draw or pick a digit: it becomes a set of points, is encoded to 64 numbers, and is decoded again.
+// Draw, pick or upload a digit: it becomes a set of points, is encoded to a vector, and is decoded again.
 
 import { decode } from "./api.js";
 import { clear, colors, drawPoints } from "./draw.js";
+import { readSet } from "./files.js";
+import { MANY_MARKS, fillMarks } from "./legend.js";
+import { fail, say } from "./notices.js";
 import { digitPoints } from "./pixels.js";
-import { Stage, say, tell } from "./stage.js";
+import { Stage } from "./stage.js";
 import { EXAMPLES } from "./strokes.js";
+import { addUpload } from "./upload.js";
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
-  const stage = new Stage(panel, models, () => ({ ghosts: points }));
-  const most = models[0].max_size;
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: points }), truth: () => points });
+  const most = Math.min(...models.map((m) => m.max_size));
   let strokes = [], points = [], drawing = false;
 
   const redraw = () => {
@@ -26,7 +30,7 @@ export function start(panel, models) {
     }
   };
   const send = (from) => {
-    count.textContent = points.length ? `${points.length} points, encoded to ${models[0].latent} numbers.` : "";
+    count.textContent = points.length ? `${points.length} points → ${models[0].latent} numbers` : "";
     if (points.length) stage.ask(() => ({ points }), from);
     else stage.empty();
   };
@@ -85,7 +89,7 @@ export function start(panel, models) {
       redraw();
       send("play");
     } catch (error) {
-      tell(error.message);
+      fail(error, () => sample.click());
     }
   });
   const first = () => {
@@ -94,5 +98,18 @@ export function start(panel, models) {
     redraw();
     send("play");
   };
-  return { redraw: () => { redraw(); stage.draw(); }, first };
+  addUpload(panel, sample.parentElement, "Upload a JSON set", ".json,application/json", async (file) => {
+    try {
+      const set = await readSet(file, 2, [0, 1]);
+      if (set.length > most) throw new Error(`${file.name} has ${set.length} points; at most ${most} can be decoded.`);
+      strokes = [];
+      points = set;
+      redraw();
+      send("play");
+    } catch (error) {
+      fail(error);
+    }
+  });
+  fillMarks(panel.querySelector(".marks"), MANY_MARKS);
+  return { redraw: () => { redraw(); stage.redraw(); }, first, leave: () => stage.player.pause() };
 }

@@ -1,7 +1,7 @@
 // The OpenAPI document as a page: each endpoint with its request and its response.
 
 const main = document.getElementById("main");
-const api = await (await fetch("/openapi.json")).json();
+const api = await (await fetch("openapi.json")).json();
 
 function add(parent, tag, text) {
   const node = document.createElement(tag);

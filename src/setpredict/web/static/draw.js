@@ -1,20 +1,23 @@
-// One set on one canvas, according to its kind: points, boxes on an image, objects on an image, or numbers.
+// Primitives of all pictures on a canvas, and the points of a set.
 
 const MARGIN = 0.07;
+const MANY = 60;
 
 export function colors() {
   const style = getComputedStyle(document.documentElement);
-  const of = (name) => style.getPropertyValue(name).trim();
-  return { ink: of("--ink"), ring: of("--ring"), accent: of("--accent"), right: of("--right"), wrong: of("--wrong"), line: of("--line") };
+  const names = ["ink", "soft", "ring", "accent", "right", "wrong", "line"];
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-// Clear a canvas at the resolution of the screen; its coordinates are a square of side 1.
+// Clear a canvas at the resolution of the screen. The unit of its coordinates is its width.
 export function clear(canvas) {
-  const side = Math.max(1, Math.round(canvas.clientWidth * (window.devicePixelRatio || 1)));
-  if (canvas.width !== side || canvas.height !== side) canvas.width = canvas.height = side;
+  const scale = window.devicePixelRatio || 1;
+  const width = Math.max(1, Math.round(canvas.clientWidth * scale)), height = Math.max(1, Math.round(canvas.clientHeight * scale));
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
   const context = canvas.getContext("2d");
-  context.setTransform(side, 0, 0, side, 0, 0);
-  context.clearRect(0, 0, 1, 1);
+  context.setTransform(width, 0, 0, width, 0, 0);
+  context.clearRect(0, 0, 1, height / width);
   return context;
 }
 
@@ -27,83 +30,6 @@ export function dot(context, x, y, radius) {
   context.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
-// The points of a set, more transparent for smaller masks; `ghosts` are drawn as rings behind them, and `order` holds the
-// indices of the features that are x and y.
-export function drawPoints(canvas, elements, mask, { ghosts = [], order = [0, 1], up = false } = {}) {
-  const context = clear(canvas), tone = colors();
-  const many = elements.length > 60;
-  const position = (e) => {
-    const y = e.length > 1 ? e[order[1]] : 0.5;
-    return [put(e.length > 1 ? e[order[0]] : e[0]), put(up ? 1 - y : y)];
-  };
-  context.strokeStyle = tone.ring;
-  context.lineWidth = 0.008;
-  for (const ghost of ghosts) {
-    dot(context, ...position(ghost), many ? 0.012 : 0.038);
-    context.stroke();
-  }
-  context.fillStyle = tone.accent;
-  elements.forEach((element, i) => {
-    if (mask[i] < 0.03) return;
-    context.globalAlpha = 0.12 + 0.88 * mask[i];
-    dot(context, ...position(element), (many ? 0.0115 : 0.024) * (0.6 + 0.4 * mask[i]));
-    context.fill();
-  });
-  context.globalAlpha = 1;
-}
-
-export function drawImage(context, image) {
-  if (!image) return;
-  context.imageSmoothingEnabled = true;
-  context.drawImage(image, 0, 0, 1, 1);
-}
-
-export function drawBoxes(canvas, image, elements, mask, matches, truth) {
-  const context = clear(canvas);
-  drawImage(context, image);
-  if (truth) for (const box of truth) frame(context, box, "#ffffff", [0.006, 0.01], 0.008);
-  elements.forEach((box, i) => {
-    if (mask[i] < 0.1) return;
-    const right = matches ? matches[i].right : true;
-    context.globalAlpha = 0.25 + 0.75 * mask[i];
-    frame(context, box, right ? "#35b3d4" : "#ff4d57", right ? [] : [0.03, 0.02], 0.011);
-  });
-  context.globalAlpha = 1;
-}
-
-function frame(context, box, color, dash, width) {
-  context.strokeStyle = color;
-  context.lineWidth = width;
-  context.setLineDash(dash);
-  context.strokeRect(box[0], box[1], box[2] - box[0], box[3] - box[1]);
-  context.setLineDash([]);
-}
-
-// Objects at their positions on the image: numbered rings, solid if all attributes are right.
-export function drawObjects(canvas, image, positions, mask, matches, truth) {
-  const context = clear(canvas);
-  drawImage(context, image);
-  if (truth) for (const [x, y] of truth) {
-    context.strokeStyle = "#ffffff";
-    context.lineWidth = 0.006;
-    cross(context, x, y, 0.02);
-  }
-  const rows = matches || mask.map((score, element) => ({ element, score, right: true }));
-  rows.forEach((row, number) => {
-    if (row.score < 0.1 || !positions) return;
-    const [x, y] = positions[row.element];
-    context.globalAlpha = 0.25 + 0.75 * row.score;
-    context.strokeStyle = row.right ? "#35b3d4" : "#ff4d57";
-    context.lineWidth = 0.012;
-    context.setLineDash(row.right ? [] : [0.03, 0.02]);
-    dot(context, x, y, 0.05);
-    context.stroke();
-    context.setLineDash([]);
-    label(context, String(number + 1), x, y);
-  });
-  context.globalAlpha = 1;
-}
-
 export function cross(context, x, y, radius) {
   context.beginPath();
   context.moveTo(x - radius, y);
@@ -113,30 +39,57 @@ export function cross(context, x, y, radius) {
   context.stroke();
 }
 
-function label(context, text, x, y) {
-  context.save();
-  context.scale(0.01, 0.01); // some browsers do not draw text of a fraction of a unit
-  context.font = "600 5px system-ui, sans-serif";
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineWidth = 1;
-  context.strokeStyle = "rgba(0,0,0,.7)";
-  context.strokeText(text, 100 * x, 100 * y);
-  context.fillStyle = "#ffffff";
-  context.fillText(text, 100 * x, 100 * y);
-  context.restore();
+function diamond(context, x, y, radius) {
+  context.beginPath();
+  context.moveTo(x, y - radius);
+  context.lineTo(x + radius, y);
+  context.lineTo(x, y + radius);
+  context.lineTo(x - radius, y);
+  context.closePath();
 }
 
-// Elements of any kind as a heat map: one row per element, its mask first, darker for larger values.
-export function drawNumbers(canvas, elements, mask) {
+// The points of a set, more transparent for smaller masks. `ghosts` are rings behind them; `order` holds the indices of
+// the features that are x and y; of few points, those that are not in `right` (if it is given) are red diamonds.
+export function drawPoints(canvas, elements, mask, { ghosts = [], order = [0, 1], up = false, right = null } = {}) {
   const context = clear(canvas), tone = colors();
-  const rows = Math.max(elements.length, 1), columns = (elements[0] || []).length + 1;
-  context.fillStyle = tone.accent;
+  const many = elements.length > MANY;
+  const position = (e) => {
+    const y = e.length > 1 ? e[order[1]] : 0.5;
+    return [put(e.length > 1 ? e[order[0]] : e[0]), put(up ? 1 - y : y)];
+  };
+  context.strokeStyle = tone.ring;
+  context.lineWidth = many ? 0.005 : 0.009;
+  for (const ghost of ghosts) {
+    dot(context, ...position(ghost), many ? 0.012 : 0.042);
+    context.stroke();
+  }
   elements.forEach((element, i) => {
-    [mask[i], ...element].forEach((value, j) => {
-      context.globalAlpha = Math.min(1, Math.max(0.03, value));
-      context.fillRect(put(j / columns), put(i / rows), (j ? 0.8 : 0.6) / columns, 0.8 / rows);
-    });
+    if (mask[i] < 0.03) return;
+    const wrong = right && !many && !right.has(i) && mask[i] > 0.5;
+    const radius = (many ? 0.0115 : 0.026) * (0.6 + 0.4 * mask[i]);
+    context.globalAlpha = 0.12 + 0.88 * mask[i];
+    context.fillStyle = wrong ? tone.wrong : tone.accent;
+    if (wrong) diamond(context, ...position(element), 1.2 * radius);
+    else dot(context, ...position(element), radius);
+    context.fill();
+  });
+  context.globalAlpha = 1;
+}
+
+// Numbers of any kind as a heat map: one row per element, its mask first if there is one, darker for larger values.
+export function drawNumbers(canvas, elements, mask = null) {
+  const context = clear(canvas), tone = colors();
+  const rows = Math.max(elements.length, 1), first = mask ? 1 : 0, columns = (elements[0] || []).length + first;
+  const all = elements.flat(), low = Math.min(0, ...all), high = Math.max(1, ...all);
+  const paint = (value, i, j, wide) => {
+    context.globalAlpha = Math.min(1, Math.max(0.04, value));
+    context.fillRect(put(j / columns), put(i / rows), (wide * 0.86) / columns, (0.86 * 0.85) / rows);
+  };
+  elements.forEach((element, i) => {
+    context.fillStyle = tone.ink;
+    if (mask) paint(mask[i], i, 0, 0.6);
+    context.fillStyle = tone.accent;
+    element.forEach((value, j) => paint((value - low) / (high - low), i, j + first, 0.85));
   });
   context.globalAlpha = 1;
 }

@@ -1,22 +1,21 @@
 // Play, pause and scrub through the steps Y0 … YT, with a chart of the representation loss.
 
-import { drawChart } from "./chart.js";
+import { drawChart, moveMark } from "./chart.js";
+import { fillLegend } from "./svg.js";
+import { addTerms } from "./terms.js";
 
 const MOST_STEPS = 200;
 let players = 0;
 
 export class Player {
-  // `onStep(step)` draws a step; `onSteps(steps)` requests another number of steps.
-  constructor(root, trained, onStep, onSteps) {
-    this.root = root;
-    this.trained = trained;
-    this.onStep = onStep;
-    this.step = 0;
-    this.series = [];
-    this.timer = null;
+  // `trained` and `most` are the trained and the largest numbers of steps of the models; with `whole`, a new answer is
+  // played to the last step, else to the trained one. `onTime()` draws; `onSteps()` requests another number of steps.
+  constructor(root, { trained, most, whole = false, onTime, onSteps }) {
+    Object.assign(this, { root, trained, whole, onTime, time: 0, series: [], frame: null });
     players += 1;
-    const longest = Math.max(...trained, 0);
-    this.steps = Math.min(MOST_STEPS, longest ? 2 * longest : 0);
+    this.longest = Math.max(...trained, 0);
+    const limit = Math.min(MOST_STEPS, ...most.filter((n) => n));
+    this.steps = Math.min(limit, 2 * this.longest);
     root.innerHTML = `
       <div class="transport">
         <div class="keys">
@@ -25,75 +24,96 @@ export class Player {
           <button class="on" aria-label="One step forward">›</button>
         </div>
         <input type="range" class="slider" min="0" step="1" aria-label="Step" aria-describedby="where-${players}">
-        <span class="where" id="where-${players}"></span>
+        <p class="where" id="where-${players}"><span></span><small></small></p>
       </div>
-      <div class="more"><label>Number of steps <input type="number" class="steps" min="1" max="${MOST_STEPS}"></label>
-        <span class="legend"></span></div>
-      <div class="more">Representation loss at every step: how far the encoding of the set is from the vector.</div>
+      <div class="more"><span><span data-term="loss">Loss</span> relative to step 0</span><span class="legend"></span>
+        <label>Steps <input type="number" class="steps" min="1" max="${limit}"></label></div>
       <svg class="chart" role="img"></svg>`;
+    addTerms(root);
     const find = (name) => root.querySelector(name);
     [this.slider, this.where, this.button, this.chart] = [".slider", ".where", ".play", ".chart"].map(find);
-    addEventListener("resize", () => this.refresh());
-    find(".steps").value = this.steps;
-    find(".steps").addEventListener("change", (event) => {
-      const wanted = Math.round(Number(event.target.value));
-      this.steps = Math.min(MOST_STEPS, Math.max(1, Number.isFinite(wanted) ? wanted : longest));
-      event.target.value = this.steps;
-      onSteps(this.steps);
+    const field = find(".steps");
+    field.value = this.steps;
+    field.addEventListener("change", () => {
+      const wanted = Math.round(Number(field.value));
+      this.steps = Math.min(limit, Math.max(1, Number.isFinite(wanted) ? wanted : this.longest));
+      field.value = this.steps;
+      onSteps();
     });
     this.slider.addEventListener("input", () => { this.pause(); this.go(Number(this.slider.value)); });
-    this.button.addEventListener("click", () => (this.timer ? this.pause() : this.play()));
+    this.button.addEventListener("click", () => (this.frame ? this.pause() : this.play()));
     find(".back").addEventListener("click", () => { this.pause(); this.go(this.step - 1); });
     find(".on").addEventListener("click", () => { this.pause(); this.go(this.step + 1); });
-    root.hidden = longest === 0;
-    this.step = Math.min(longest, this.steps);
+    root.hidden = this.longest === 0;
+    this.time = this.end;
     this.refresh();
   }
 
-  // Show new answers: `series` are {name, style, values}; `from` is "play" to start from step 0, "stay" to keep the step.
+  get step() {
+    return Math.floor(this.time + 1e-6);
+  }
+
+  // Where playing a new answer ends.
+  get end() {
+    return this.whole ? this.steps : Math.min(this.longest, this.steps);
+  }
+
+  // New answers: `series` are {name, style, values}; `from` is "play" to start from step 0, "stay" to keep the step.
   show(series, steps, from) {
     this.series = series;
     this.steps = steps;
-    this.root.querySelector(".legend").textContent = series.length > 1 ? series.map((s) => `${s.name} ${["━━", "╍╍", "┈┈"][s.style]}`).join("   ") : "";
-    if (from === "play" && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play(0);
-    else this.go(Math.min(from === "play" ? Math.max(...this.trained) : this.step, steps));
+    fillLegend(this.root.querySelector(".legend"), series);
+    this.drawChart();
+    if (from === "play" && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play(0, this.end);
+    else this.go(from === "play" ? this.end : this.time);
   }
 
-  go(step) {
-    this.step = Math.min(Math.max(step, 0), this.steps);
+  go(time) {
+    this.time = Math.min(Math.max(time, 0), this.steps);
     this.refresh();
-    this.onStep(this.step);
+    this.onTime();
   }
 
-  play(from) {
+  play(from = this.step >= this.steps ? 0 : this.step, end = this.steps) {
     this.pause();
-    const beginning = from ?? (this.step >= this.steps ? 0 : this.step);
-    const end = from === undefined ? this.steps : Math.min(Math.max(...this.trained), this.steps);
-    this.go(beginning);
     this.button.textContent = "Pause";
-    const pace = Math.max(40, Math.min(160, 3000 / Math.max(this.steps, 1)));
-    this.timer = setInterval(() => {
-      if (this.step >= end) this.pause();
-      else this.go(this.step + 1);
-    }, pace);
+    const pace = Math.max(60, Math.min(250, 3600 / Math.max(end, 1))); // milliseconds per step
+    let last = null;
+    const next = (now) => {
+      this.go(this.time + (last === null ? 0 : Math.min(now - last, 4 * pace) / pace));
+      last = now;
+      if (this.time < end) this.frame = requestAnimationFrame(next);
+      else { this.pause(); this.go(end); }
+    };
+    this.go(from);
+    this.frame = requestAnimationFrame(next);
   }
 
+  // Stop between no two steps.
   pause() {
-    clearInterval(this.timer);
-    this.timer = null;
+    if (this.frame) {
+      cancelAnimationFrame(this.frame);
+      this.frame = null;
+      this.go(this.step);
+    }
     this.button.textContent = "Play";
   }
 
+  drawChart() {
+    drawChart(this.chart, this.series, this.steps, this.trained);
+    moveMark(this.chart, this.time, this.steps);
+  }
+
   refresh() {
-    const longest = Math.max(...this.trained, 0);
+    const step = this.step, twice = this.steps === 2 * this.longest && step === this.steps;
+    const note = twice ? "twice the trained steps" : step > this.longest ? "beyond the trained steps" : step === this.longest ? "as trained" : "";
     this.slider.max = this.steps;
-    this.slider.value = this.step;
-    const beyond = this.step > longest;
-    this.where.textContent = `step ${this.step} of ${this.steps}`;
-    this.where.classList.toggle("beyond", beyond);
-    this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${this.steps}${beyond ? ", beyond the trained steps" : ""}`);
-    drawChart(this.chart, this.series, this.step, this.steps, this.trained);
-    const texts = this.series.map((s) => `${s.name} ${(s.values[Math.min(this.step, s.values.length - 1)] ?? 0).toExponential(2)}`);
-    this.chart.setAttribute("aria-label", `Representation loss at step ${this.step}: ${texts.join(", ")}`);
+    this.slider.value = step;
+    this.where.firstChild.textContent = `step ${step} of ${this.steps}`;
+    this.where.lastChild.textContent = note;
+    this.slider.setAttribute("aria-valuetext", `step ${step} of ${this.steps}${note ? `, ${note}` : ""}`);
+    moveMark(this.chart, this.time, this.steps);
+    const texts = this.series.map((s) => `${s.name} ${((s.values[Math.min(step, s.values.length - 1)] ?? 0) / (s.values[0] || 1)).toPrecision(2)}`);
+    this.chart.setAttribute("aria-label", `Loss relative to step 0, at step ${step}: ${texts.join(", ")}`);
   }
 }

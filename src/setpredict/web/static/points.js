@@ -1,14 +1,19 @@
 // Place and move points with a pointer or by keyboard; three decoders decode them.
 
 import { clear, colors, cross, dot, put, take } from "./draw.js";
-import { Stage, say } from "./stage.js";
+import { readSet } from "./files.js";
+import { POINT_MARKS, fillMarks } from "./legend.js";
+import { fail, say } from "./notices.js";
+import { Stage } from "./stage.js";
+import { addUpload } from "./upload.js";
 
 const REACH = 0.06;
+const FIRST = [[0.12, 0.3], [0.3, 0.12], [0.5, 0.42], [0.82, 0.2], [0.9, 0.55], [0.66, 0.8], [0.38, 0.88], [0.1, 0.7]];
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
-  const stage = new Stage(panel, models, () => ({ ghosts: points }));
-  const most = models[0].max_size;
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: points }), truth: () => points, whole: true });
+  const most = Math.min(...models.map((m) => m.max_size));
   let points = [], held = -1, cursor = [0.5, 0.5], byKeys = false, carried = false;
 
   const redraw = () => {
@@ -35,7 +40,7 @@ export function start(panel, models) {
   };
   const changed = (from) => {
     redraw();
-    count.textContent = `${points.length} of at most ${most} points.`;
+    count.textContent = `${points.length} of at most ${most}`;
     if (points.length) stage.ask(() => ({ points }), from);
     else stage.empty();
   };
@@ -111,13 +116,29 @@ export function start(panel, models) {
     say(`Point removed, ${points.length} left`);
     changed("stay");
   };
-  const random = () => {
-    points = Array.from({ length: 4 + Math.floor(Math.random() * (most - 4)) }, () => [Math.random(), Math.random()]);
+  const place = (set) => {
+    points = set;
     held = -1;
+    carried = false;
     changed("play");
   };
+  const random = () => place(Array.from({ length: Math.min(most, 4 + Math.floor(Math.random() * (most - 3))) }, () => [Math.random(), Math.random()]));
   panel.querySelector("[data-do=random]").addEventListener("click", random);
   panel.querySelector("[data-do=remove]").addEventListener("click", () => remove(held));
   panel.querySelector("[data-do=clear]").addEventListener("click", () => { points = []; held = -1; changed("stay"); });
-  return { redraw: () => { redraw(); stage.draw(); }, first: random };
+  addUpload(panel, panel.querySelector(".controls"), "Upload a JSON set", ".json,application/json", async (file) => {
+    try {
+      const set = await readSet(file, 2, [0, 1]);
+      if (set.length > most) throw new Error(`${file.name} has ${set.length} points; at most ${most} can be decoded.`);
+      place(set);
+    } catch (error) {
+      fail(error);
+    }
+  });
+  fillMarks(panel.querySelector(".marks"), POINT_MARKS("your points"));
+  return {
+    redraw: () => { redraw(); stage.redraw(); },
+    first: () => place(FIRST.slice(0, most)),
+    leave: () => stage.player.pause(),
+  };
 }

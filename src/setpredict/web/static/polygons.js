@@ -1,22 +1,18 @@
 // Turn a dial and watch the corners move.
 
 import { clear, colors, dot, put } from "./draw.js";
+import { POINT_MARKS, fillMarks } from "./legend.js";
 import { Stage } from "./stage.js";
-
-const FEWEST = 3, MOST = 8;
-
-// The input: cos nθ, sin nθ and the number of corners as one-hot, so that equal polygons have equal inputs.
-const inputOf = (n, angle) => [Math.cos(n * angle), Math.sin(n * angle), ...Array.from({ length: MOST - FEWEST + 1 }, (_, i) => (i + FEWEST === n ? 1 : 0))];
-
-const cornersOf = (n, angle) =>
-  Array.from({ length: n }, (_, i) => [0.5 + 0.5 * Math.cos(angle + (2 * Math.PI * i) / n), 0.5 + 0.5 * Math.sin(angle + (2 * Math.PI * i) / n)]);
+import { cornersOf, inputOf } from "./sweep.js";
+import { SweepChart } from "./sweep_chart.js";
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad");
   const dial = panel.querySelector("[name=angle]"), many = panel.querySelector("[name=corners]");
   const turn = panel.querySelector("[data-do=turn]");
   let corners = [], timer = null;
-  const stage = new Stage(panel, models, () => ({ ghosts: corners, up: true }));
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: corners, up: true }), truth: () => corners });
+  const chart = new SweepChart(panel.querySelector(".sweep"), models, (degrees) => { stop(); stage.player.pause(); dial.value = String(degrees); changed(); });
 
   const redraw = () => {
     const context = clear(pad), tone = colors();
@@ -38,6 +34,7 @@ export function start(panel, models) {
     panel.querySelector(".corners").textContent = String(n);
     corners = cornersOf(n, angle);
     redraw();
+    chart.show(n, degrees);
     stage.ask(() => ({ vector: inputOf(n, angle) }), from);
   };
   const stop = () => {
@@ -64,5 +61,10 @@ export function start(panel, models) {
   pad.addEventListener("pointerdown", (event) => { dragging = true; pad.setPointerCapture(event.pointerId); aim(event); });
   pad.addEventListener("pointermove", (event) => dragging && aim(event));
   for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
-  return { redraw: () => { redraw(); stage.draw(); }, first: () => changed("play"), leave: stop };
+  fillMarks(panel.querySelector(".marks"), POINT_MARKS("true corners"));
+  return {
+    redraw: () => { redraw(); stage.redraw(); chart.draw(); },
+    first: () => changed("play"),
+    leave: () => { stop(); stage.player.pause(); },
+  };
 }

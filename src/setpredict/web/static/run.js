@@ -10,9 +10,10 @@ export function start(panel, models) {
   for (const model of models) select.add(new Option(`${model.name.slice(4)} (${model.method} on ${model.task})`, model.name));
   let page = null;
   const choose = () => {
+    if (page) page.leave();
     page = startSamples(panel, [models.find((m) => m.name === select.value)], "Sample");
     page.first();
   };
   select.addEventListener("change", choose);
-  return { redraw: () => page && page.redraw(), first: choose };
+  return { redraw: () => page && page.redraw(), first: choose, leave: () => page && page.leave() };
 }
