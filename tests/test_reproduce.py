@@ -13,7 +13,7 @@ from setpredict.cli.main import run
 from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
-from setpredict.presets import SCALES, preset
+from setpredict.presets import SCALES, Scale, preset
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.runs.folder import RunFolder
@@ -31,6 +31,7 @@ def test_the_papers_numbers():
 
 
 def test_every_row_is_an_experiment_with_a_folder_of_its_own():
+    scale: Scale
     for scale, study in [(name, study) for name in SCALES for study in studies(name).values()]:
         assert len({row.slug for row in study.rows}) == len(study.rows)
         assert all("/" not in row.slug for row in study.rows)

@@ -173,7 +173,7 @@ def _larger_images(target: str) -> tuple[Row, ...]:
     """
     varied = {"data.augmented": True, "data.augment.zoom": 1.0, "data.augment.aspect": 0.0, "data.augment.color": 0.2}
     alone = {**ALONE, **varied, "train.lr": 1e-3}
-    after = {"encoder": WARM_UP, "encoder_table": "clevr-state"}
+    after: dict[str, Any] = {"encoder": WARM_UP, "encoder_table": "clevr-state"}
     warm_up = Row(WARM_UP, "dense", {**alone, "train.lr": 2e-3})
     head = {"input.warmup": 0.3} if target == "box" else {}  # a head for boxes is new to this encoder
     rows = (
