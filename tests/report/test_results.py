@@ -84,7 +84,8 @@ def test_page_figure_and_check(place, capsys):
     assert run(["results", "--check"]) == 2
     assert "RESULTS.md not found" in capsys.readouterr().err
     (place / "results" / "plain-mnist-small.json").write_text(json.dumps(PLAIN))
-    (place / "results" / "mnist-small.md").write_text("A remark.")
+    (place / "results" / "mnist-small.md").write_text("A remark.\n\n<!-- details -->\n\nAnother one.")
+    (place / "results" / "summary.md").write_text("What was found.")
     assert run(["results"]) == run(["results", "--check"]) == 0
     page, figure = place / "RESULTS.md", place / "docs" / "images" / "results-mnist-small.svg"
     text, drawn = page.read_text(), figure.read_text()
@@ -96,6 +97,9 @@ def test_page_figure_and_check(place, capsys):
         "(docs/images/results-mnist-small.svg)",
     ):
         assert part in text
+    story, _, folded = text.partition("<details>")
+    assert [part in story for part in ("What was found.", "A remark.", "Another one.")] == [True, True, False]
+    assert "Another one." in folded
     assert "DSPN, plain" in drawn
     assert run(["results"]) == 0
     assert figure.read_text() == drawn

@@ -18,16 +18,22 @@ from setpredict.report.tables.text import markdown, published, summary
 from setpredict.studies import studies
 
 Table = tuple[str, list[str], list[list[str]]]
+SUMMARY, DETAILS = "summary.md", "<!-- details -->"
+"""The text at the top of the page; and what ends the visible part of the remarks on a table."""
+SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
+"""The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
 
-`setpredict results` writes this page from the files in [results/](results), which `setpredict reproduce` writes. Each
-of them holds the configuration, seed, revision and all validations of its runs (`plain-*.json`: `python -m
-benchmarks.plain_training`). `setpredict results --check` fails if this page and those files differ. Numbers in
-brackets are from the DSPN paper (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for boxes, the
-corrected evaluation of its appendix). Those of iDSPN are from its own paper, which gives no deviation and evaluates
-differently, so they are only roughly comparable. Our runs were trained on a CPU for the minutes given in the tables. We
-test the weights with the best validation score, on digits or scenes held out from the training split; the curves show
-validation scores too. Nothing was chosen by a test score.
+Numbers in brackets are the papers': DSPN's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for
+boxes, the corrected evaluation of its appendix), and for iDSPN those of its own paper, which evaluates differently.
+Ours were trained on a CPU for the minutes in the tables. The weights with the best validation score are tested; curves
+show validation scores. Nothing was chosen by a test score.
+"""
+CLOSING = """## How this page is made
+
+`setpredict results` writes it from the files in [results/](results), which `setpredict reproduce` writes
+(`plain-*.json`: `python -m benchmarks.plain_training`). Each of them holds the configuration, seed, revision and all
+validations of its runs. `setpredict results --check` fails if this page and those files differ.
 """
 
 
@@ -55,40 +61,54 @@ def differences(results: Path, page: Path, images: Path) -> str:
 
 
 def tables(results: Path) -> list[Path]:
-    """The files that hold tables, in the order of the studies."""
+    """The files that hold tables, in the order of the studies, small scales first."""
     order = list(studies())
     found = [p for p in results.glob("*.json") if p.stem.rpartition("-")[0] in order]
     if not found:
         raise UserError(f"{results} has no table; setpredict reproduce mnist makes one")
-    return sorted(found, key=lambda p: (order.index(p.stem.rpartition("-")[0]), p.stem))
+    scales = ["small", "medium", "paper"]
+    return sorted(
+        found, key=lambda p: (order.index(p.stem.rpartition("-")[0]), scales.index(p.stem.rpartition("-")[2]))
+    )
 
 
 def text(results: Path, page: Path, images: Path) -> str:
-    """The content of the page."""
-    parts = [INTRODUCTION]
-    for path in tables(results):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        study, entries = studies()[content["table"]], content["runs"]
-        parts.append(f"## {study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n")
-        for name, heads, cells in lay_out(content["table"], entries):
-            parts.append((f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells))
-        other = plain(results, path)
-        if other is not None:
-            parts.append(time_to(other))
-        picture = images / f"results-{path.stem}.svg"
-        shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
-        by_time = study.by_time or not study.groups
-        what = "Validation scores by training time" if by_time else "Test scores of every answer"
-        if by_time or answered(content["table"], entries):
-            parts.append(f"![{what}]({shown.as_posix()})\n")
-        remarks = path.with_suffix(".md")
-        if remarks.is_file():
-            parts.append(remarks.read_text(encoding="utf-8").strip() + "\n")
-        parts.append(
-            f"<details><summary>Commands, seeds, time, hardware ({path.name})</summary>\n\n"
-            f"{origins(entries)}</details>\n"
-        )
-    return "\n".join(parts)
+    """The content of the page: what was found, then a section per table with its details folded."""
+    summary = results / SUMMARY
+    found = [summary.read_text(encoding="utf-8").strip() + "\n"] if summary.is_file() else []
+    sections = [part for path in tables(results) for part in section(path, results, page, images)]
+    return "\n".join([INTRODUCTION, *found, *sections, CLOSING])
+
+
+def section(path: Path, results: Path, page: Path, images: Path) -> list[str]:
+    """The paragraphs on one table. Its complete columns, and the answers of a study of questions, are folded."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    study, entries = studies()[content["table"]], content["runs"]
+    parts = [f"## {study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n"]
+    complete = [
+        (f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells)
+        for name, heads, cells in lay_out(content["table"], entries)
+    ]
+    if not study.groups:
+        names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
+        parts += [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
+    other = plain(results, path)
+    picture = images / f"results-{path.stem}.svg"
+    shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
+    by_time = study.by_time or not study.groups
+    what = "Validation scores by training time" if by_time else "Test scores of every answer"
+    if by_time or answered(content["table"], entries):
+        parts.append(f"![{what}]({shown.as_posix()})\n")
+    remarks = path.with_suffix(".md")
+    said, _, more = (remarks.read_text(encoding="utf-8") if remarks.is_file() else "").partition(DETAILS)
+    folded = [
+        *([] if parts[1:2] == complete else complete),
+        *([] if other is None else [time_to(other)]),
+        *([more.strip() + "\n"] if more.strip() else []),
+        origins(entries),
+    ]
+    fold = f"<details><summary>Details, commands, seeds, time, hardware ({path.name})</summary>\n\n"
+    return [*parts, *([said.strip() + "\n"] if said.strip() else []), fold + "\n".join(folded) + "</details>\n"]
 
 
 def data_used(entries: Sequence[Entry]) -> str:
@@ -125,9 +145,11 @@ def answered(table: str, entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
     return {question: group for question, group in found.items() if len(group) > 1}
 
 
-def _table(table: str, rows: Mapping[str, str], entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
+def _table(
+    table: str, rows: Mapping[str, str], entries: Sequence[Entry], names: Sequence[str] = ()
+) -> tuple[list[str], list[list[str]]]:
     published_rows = TABLES.get(table, {})
-    names = metric_names([e for e in entries if e["row"] in rows.values()])
+    names = names or metric_names([e for e in entries if e["row"] in rows.values()])
     cells = []
     for label, row in rows.items():
         mine = [e for e in entries if e["row"] == row]
