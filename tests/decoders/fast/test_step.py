@@ -25,7 +25,7 @@ ENCODERS = {
     "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
     "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
     "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
-    "many elements": lambda: DeepSetEncoder(2, 16, 70, hidden=(24, 20)),  # more than are ranked by comparing all pairs
+    "many elements": lambda: DeepSetEncoder(2, 16, 70, hidden=(24, 20)),
     "deep relation": lambda: RelationEncoder(2, 16, 4, hidden=(24, 20), mask="none"),
 }
 

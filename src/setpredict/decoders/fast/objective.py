@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from setpredict.core.threads import parallel_map
 from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer, linear
 from setpredict.decoders.fast.network import chunks, hidden_layers
-from setpredict.decoders.fast.pool import losses, pool
+from setpredict.decoders.fast.pool import RankWeights, losses, pool
 from setpredict.decoders.fast.step import FastStep, Plan
 from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder, SetEncoder
 from setpredict.encoders.masks import MASK_SUM
@@ -30,10 +30,10 @@ class FastObjective:
         assert isinstance(encoder.pool, FSPool)
         self.z, self.mask_sum = (z[:, :-1].contiguous(), z[:, -1:]) if encoder.mask_sum else (z, None)
         self.layers = [p for m in encoder.network if isinstance(m, nn.Linear) for p in (m.weight, m.bias)]
-        self.plan = Plan(FIRST_LAYERS[type(encoder)], kind, encoder.pool.descending, recompute)
         rows = encoder.first_layer.rows(size)
-        weights = encoder.pool.rank_weights(rows).T  # (C, R)
+        weights = encoder.pool.rank_weights(rows)  # (R, C)
         self.weights = (weights / rows if encoder.normalize else weights).contiguous()
+        self.plan = Plan(FIRST_LAYERS[type(encoder)], kind, encoder.pool.descending, recompute)
 
     def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (B,) and gradients (B, N, D); of an expanded set only one copy goes through the network."""
@@ -68,16 +68,15 @@ class FastObjective:
             return self.value_and_grad(y)[0]
         first = self.plan.first
         parts = chunks(len(y), first.layer.rows(y.shape[1]), y)
-        found = y.new_empty(len(y))
+        found, weights = y.new_empty(len(y)), RankWeights.of(self.weights)
 
         def value(i: int, worker: int) -> None:
             part, known = parts[i], [None] * (len(self.layers) // 2 - 1)
             hidden = hidden_layers(first, y[part], self.layers, known, self.plan.workspace(worker))
             x = linear(hidden[-1], self.layers[-2], self.layers[-1], None)
-            pooled = pool(
-                x.view(part.stop - part.start, -1, len(self.weights)), self.weights, self.plan.descending, False
-            )
-            found[part] = losses(pooled.code, self.z[part], self.plan.kind)[0]
+            sets = x.view(part.stop - part.start, *self.weights.shape)
+            code = pool(sets, weights, self.plan.descending, False).code
+            found[part] = losses(code, self.z[part], self.plan.kind)[0]
 
         parallel_map(len(parts), value)
         return found if self.mask_sum is None else self._with_mask_sum(y, found, torch.zeros_like(y))[0]

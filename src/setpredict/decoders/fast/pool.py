@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from setpredict.core.threads import parallel_for, workers
-from setpredict.decoders.fast import pool_kernels, small_pool_kernels
+from setpredict.decoders.fast import pool_kernels
+from setpredict.decoders.fast.lanes import LANES
 
 
 class Pooled(NamedTuple):
@@ -25,20 +27,66 @@ class Pooled(NamedTuple):
     weights: Tensor  # (S, N, C), the weight p of every element's rank
 
 
-def pool(x: Tensor, weights: Tensor, descending: bool, keep: bool) -> Pooled:
-    """Sort x (S, N, C) and weigh it with weights (C, N), one per rank; return the ranks only with `keep`."""
-    if has_kernel(x):
-        code, each = x.new_empty(x.shape[0], x.shape[2]), torch.empty_like(x)
+class RankWeights(NamedTuple):
+    """One weight per rank and channel, in the two layouts that the functions below read."""
+
+    values: Tensor  # (N, C)
+    blocks: Tensor | None  # (⌈C / LANES⌉, N, LANES) for the CPU kernels; None where they do not apply
+
+    @classmethod
+    def of(cls, values: Tensor) -> RankWeights:
+        if not has_kernel(values):
+            return cls(values, None)
+        return cls(values, _padded(values.detach()).unflatten(1, (-1, LANES)).transpose(0, 1).contiguous())
+
+
+def pool(x: Tensor, weights: RankWeights, descending: bool, keep: bool) -> Pooled:
+    """Sort x (S, N, C) and weigh it; return the ranks only with `keep`."""
+    if weights.blocks is not None:
+        S, N, C = x.shape
+        x = _padded(x)
+        code, each = x.new_empty(S, x.shape[2]), torch.empty_like(x)
         ranks = empty_ranks(x if keep else x[:0])
-        arrays: Any = [t.detach().numpy() for t in (x, weights, ranks, code, each)]
-        run: Any = _kernels(x).pool
-        parallel_for(len(x), lambda a, b, _: run(*arrays, descending, a, b))
-        return Pooled(code, ranks, each)
-    sources = x.sort(dim=1, descending=descending, stable=True).indices  # torch's other sort moves equal values
-    order = torch.arange(x.shape[1], device=x.device)[:, None].expand(x.shape[1:]).expand_as(sources)
-    ranks = torch.empty_like(sources).scatter_(1, sources, order)
-    each = by_rank(weights, ranks)
+        arrays = _flat(x, weights.blocks, ranks, code, each)
+        run: Any = pool_kernels.pool
+        parallel_for(S, lambda a, b, _: run(*arrays, N, x.shape[2], descending, a, b))
+        return Pooled(*(_cut(t, C) for t in (code, ranks, each)))
+    ranks = _ranks(x, descending)
+    each = by_rank(weights.values, ranks)
     return Pooled((each * x).sum(dim=1), ranks, each)
+
+
+class PooledLoss(NamedTuple):
+    """The representation loss of the pooled sets, and what goes back through the network."""
+
+    loss: Tensor  # (B,)
+    slope: Tensor  # (B, C)
+    second_derivative: Tensor  # (B, C)
+    cotangent: Tensor  # (B, N, C), s p
+    ranks: Tensor  # (B, N, C)
+
+
+def pool_and_loss(
+    x: Tensor, z: Tensor, weights: RankWeights, kind: str, descending: bool, keep: bool, out: Tensor
+) -> PooledLoss:
+    """`pool` and `losses` in one, of x (B, N, C) and z (B, C); the cotangent is written to `out`."""
+    B, N, C = x.shape
+    if weights.blocks is None:
+        code, ranks, each = pool(x, weights, descending, keep)
+        loss, slope, second = losses(code, z, kind)
+        return PooledLoss(loss, slope, second, torch.mul(slope[:, None], each, out=out), ranks)
+    whole = C % LANES == 0
+    x, z = _padded(x), _padded(z.contiguous())
+    loss, slope, second = x.new_empty(B), torch.empty_like(z), torch.empty_like(z)
+    cotangent = out if whole else torch.empty_like(x)
+    ranks = empty_ranks(x if keep else x[:0])
+    arrays = _flat(x, z, weights.blocks, ranks, loss, slope, second, cotangent)
+    bound = float("inf") if kind == "squared" else 1.0
+    run: Any = pool_kernels.pool_and_loss
+    parallel_for(B, lambda a, b, _: run(*arrays, N, x.shape[2], 1 / C, bound, descending, a, b))
+    if whole:
+        return PooledLoss(loss, slope, second, cotangent, ranks)
+    return PooledLoss(loss, _cut(slope, C), _cut(second, C), out.copy_(cotangent[..., :C]), _cut(ranks, C))
 
 
 def losses(code: Tensor, z: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,14 +106,14 @@ class PoolCotangents(NamedTuple):
     of_tangent: Tensor  # (B, N, C), s p: back through the tangent
     of_x: Tensor | None  # (B, N, C), q p: back through the network itself; None where the caller has one set for all
     of_code: Tensor  # (B, C), q
-    weights: Tensor | None  # (C, N)
+    weights: Tensor | None  # (N, C)
 
 
 def pool_backward(
     x: Tensor | None,
     tangent: Tensor,
     ranks: Tensor,
-    weights: Tensor,
+    weights: RankWeights,
     slope: Tensor,
     second_derivative: Tensor,
     loss_grad: Tensor | None,
@@ -76,34 +124,35 @@ def pool_backward(
     `shared`: x is one set for all samples, whose backward pass the caller takes once.
     """
     B, N, C = tangent.shape
-    if has_kernel(tangent):
-        of_tangent = torch.empty_like(tangent)
-        of_x = tangent.new_empty(0, 0, 0) if shared else torch.empty_like(tangent)
-        of_code = torch.empty_like(slope)
-        grad = tangent.new_zeros(workers(B) if x is not None else 0, C, N)
+    if weights.blocks is not None:
+        tangent, ranks, slope, second_derivative = (_padded(t) for t in (tangent, ranks, slope, second_derivative))
+        of_tangent, of_code = torch.empty_like(tangent), torch.empty_like(slope)
+        of_x = tangent.new_empty(0) if shared else torch.empty_like(tangent)
+        own = tangent.new_empty(0) if x is None else _padded(x)
+        grad = weights.blocks.new_zeros(workers(B), *(weights.blocks.shape if x is not None else (0,)))
         given = tangent.new_zeros(B) if loss_grad is None else loss_grad.contiguous()
-        own = tangent.new_empty(0, 0, 0) if x is None else x
-        tensors = (own, tangent, ranks, weights, slope, second_derivative, given, of_tangent, of_x, of_code, grad)
-        arrays: Any = [t.detach().numpy() for t in tensors]
-        run: Any = _kernels(tangent).pool_backward
-        parallel_for(B, lambda a, b, worker: run(*arrays, worker, a, b))
-        return PoolCotangents(of_tangent, None if shared else of_x, of_code, None if x is None else grad.sum(dim=0))
-    each = by_rank(weights, ranks)
+        tensors = (own, tangent, ranks, weights.blocks, slope, second_derivative, given, of_tangent, of_x, of_code)
+        arrays, grads = _flat(*tensors), [_flat(part)[0] for part in grad]
+        run: Any = pool_kernels.pool_backward
+        one = len(ranks) == 1
+        parallel_for(B, lambda a, b, worker: run(*arrays, grads[worker], N, tangent.shape[2], one, a, b))
+        of_weights = None if x is None else grad.sum(dim=0).transpose(0, 1).flatten(1)[:, :C]
+        return PoolCotangents(_cut(of_tangent, C), None if shared else _cut(of_x, C), _cut(of_code, C), of_weights)
+    each = by_rank(weights.values, ranks)
     of_code = second_derivative * (each * tangent).sum(dim=1)
     if loss_grad is not None:
         of_code = of_code + loss_grad[:, None] * slope
     grad = None
     if x is not None:
         values = slope[:, None] * tangent + of_code[:, None] * x
-        grad = (
-            weights.new_zeros(N, C).scatter_add_(0, ranks.expand(B, N, C).flatten(0, 1).long(), values.flatten(0, 1)).T
-        )
+        index = ranks.expand(B, N, C).flatten(0, 1).long()
+        grad = weights.values.new_zeros(N, C).scatter_add_(0, index, values.flatten(0, 1))
     return PoolCotangents(slope[:, None] * each, None if shared else of_code[:, None] * each, of_code, grad)
 
 
 def by_rank(weights: Tensor, ranks: Tensor) -> Tensor:
-    """The weight of every element's rank: weights (C, N) at ranks (S, N, C)."""
-    return weights.T[ranks.long(), torch.arange(ranks.shape[2], device=ranks.device)]
+    """The weight of every element's rank: weights (N, C) at ranks (S, N, C)."""
+    return weights[ranks.long(), torch.arange(ranks.shape[2], device=ranks.device)]
 
 
 def has_kernel(x: Tensor) -> bool:
@@ -111,12 +160,30 @@ def has_kernel(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and x.numel() > 0
 
 
-def _kernels(x: Tensor) -> Any:
-    """The module with the kernels for sets of this size (S, N, C)."""
-    return small_pool_kernels if x.shape[1] <= small_pool_kernels.MOST else pool_kernels
-
-
 def empty_ranks(x: Tensor) -> Tensor:
     """A buffer for the ranks of (S, N, C), in the narrowest integers: they are kept for the backward pass."""
     kind = torch.uint8 if x.shape[1] <= 256 else torch.uint16 if x.shape[1] <= 65536 else torch.int32
     return torch.empty(x.shape, dtype=kind, device=x.device)
+
+
+def _ranks(x: Tensor, descending: bool) -> Tensor:
+    """The rank of every number of x (S, N, C) in its channel."""
+    sources = x.sort(dim=1, descending=descending, stable=True).indices  # torch's other sort moves equal values
+    order = torch.arange(x.shape[1], device=x.device)[:, None].expand(x.shape[1:]).expand_as(sources)
+    return torch.empty_like(sources).scatter_(1, sources, order)
+
+
+def _padded(x: Tensor) -> Tensor:
+    """Zeros after the channels, which the kernels take `LANES` at a time."""
+    missing = -x.shape[-1] % LANES
+    return F.pad(x, (0, missing)) if missing else x
+
+
+def _cut(x: Tensor, C: int) -> Tensor:
+    """Without padding, contiguous."""
+    return x if x.shape[-1] == C else x[..., :C].contiguous()
+
+
+def _flat(*tensors: Tensor) -> list[Any]:
+    """As flat arrays, which the kernels read and write."""
+    return [t.detach().view(-1).numpy() for t in tensors]

@@ -1,7 +1,8 @@
 """CPU kernels of the fast inner step's pooling, for samples [first, last), without the GIL.
 
-Channels are processed in blocks: a block's values fill complete cache lines of (N, C), and become rows to sort. Loops
-over a full block have a constant length, which lets the compiler unroll them (ten times as fast as a variable one).
+Channels are processed `LANES` at a time, as the lanes of vectors; C is a multiple of `LANES`. Arrays are flat: x, ranks
+and what has their shape (S, N, C), codes (S, C), weights and their gradient (C / LANES, N, LANES). What is read more
+than once is copied to buffers first: rows that are a power of 2 apart displace each other from the cache.
 """
 
 from __future__ import annotations
@@ -11,117 +12,156 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from setpredict.decoders.fast.sorting import BUCKETS, sort_row
-
-BLOCK = 64
+from setpredict.decoders.fast.lane_sorting import order, row_capacity
+from setpredict.decoders.fast.lanes import (
+    LANES,
+    add_scattered,
+    fill,
+    gather,
+    larger,
+    load,
+    prefetch,
+    scatter,
+    smaller,
+    store,
+    to_int,
+    total,
+    zero_unless_less,
+)
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def pool(x, weights, ranks, code, each, descending, first, last):
-    """Sort every channel of x (S, N, C); out: ranks (S, N, C), code (S, C), each (S, N, C) the weight by element.
-
-    Empty `ranks` are not filled.
-    """
-    _, N, C = x.shape
-    rows, weight = np.empty((BLOCK, N), x.dtype), np.empty((BLOCK, N), x.dtype)
-    rank = np.empty((BLOCK, N), np.int32)
-    values, sources = np.empty((2, N), x.dtype), np.empty((2, N), np.int32)
-    bucket, begin = np.empty(N, np.int32), np.empty(BUCKETS * N + 2, np.int32)
-    sign = x.dtype.type(-1 if descending else 1)
+def pool(x, weights, ranks, code, each, N, C, descending, first, last):
+    """Sort every channel of x; out: ranks, code, and in `each` the weight by element. Empty `ranks` are not filled."""
+    keys, weight = np.empty((2, N * LANES), x.dtype)
+    rows, rank, values, sources = buffers(N, x, ranks)
+    sign = fill(x.dtype.type(-1 if descending else 1))
     for s in range(first, last):
-        for start in range(0, C, BLOCK):
-            width = min(BLOCK, C - start)
-            to_rows(x[s], start, width, sign, rows)
-            for c in range(width):
-                sort_row(rows[c], values, sources, bucket, begin)
-                for r in range(N):
-                    rank[c, sources[0, r]] = r
-                    weight[c, sources[0, r]] = weights[start + c, r]
-                code[s, start + c] = sign * dot(weight[c], rows[c])
-            from_rows(weight, start, width, each[s])
+        for start in range(0, C, LANES):
+            at = s * N * C + start
+            mask = take_and_sort(x, at, N, C, sign, keys, rows, values, sources)
+            sums = weigh(weights, start * N, N, mask, keys, rows, weight, rank, len(ranks) > 0)
+            store(code, s * C + start, sign * sums)
+            put(weight, fill(x.dtype.type(1)), each, at, N, C)
             if len(ranks):
-                from_rows(rank, start, width, ranks[s])
+                put_ranks(rank, ranks, at, N, C)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def pool_and_loss(x, z, weights, ranks, loss, slope, second, cotangent, N, C, scale, bound, descending, first, last):
+    """The same, and the loss with its derivatives as in `pool.losses`; out: cotangent, the slope times the weight.
+
+    The loss is the sum of h times `scale`, where h is quadratic up to `bound`, and linear from there.
+    """
+    keys, weight = np.empty((2, N * LANES), x.dtype)
+    rows, rank, values, sources = buffers(N, x, ranks)
+    sign, half = fill(x.dtype.type(-1 if descending else 1)), fill(x.dtype.type(0.5))
+    most, least, scales = fill(x.dtype.type(bound)), fill(x.dtype.type(-bound)), fill(x.dtype.type(scale))
+    for s in range(first, last):
+        losses = fill(x.dtype.type(0))
+        for start in range(0, C, LANES):
+            at, k = s * N * C + start, s * C + start
+            mask = take_and_sort(x, at, N, C, sign, keys, rows, values, sources)
+            d = sign * weigh(weights, start * N, N, mask, keys, rows, weight, rank, len(ranks) > 0) - load(z, k)
+            size = larger(d, fill(x.dtype.type(0)) - d)
+            near = smaller(most, size)  # the second one is NaN where d is
+            losses = losses + near * (size - half * near)
+            steep = larger(least, smaller(most, d)) * scales
+            store(slope, k, steep)
+            store(second, k, zero_unless_less(size, most, scales))
+            put(weight, steep, cotangent, at, N, C)
+            if len(ranks):
+                put_ranks(rank, ranks, at, N, C)
+        loss[s] = total(losses) * scale
+
+
+@numba.njit(cache=True, nogil=True)
 @no_type_check
 def pool_backward(
-    x, tangent, ranks, weights, slope, second, loss_grad, of_tangent, of_x, of_code, grad, worker, first, last
+    x, tangent, ranks, weights, slope, second, loss_grad, of_tangent, of_x, of_code, grad, N, C, shared, first, last
 ):
-    """The derivatives that `pool.pool_backward` describes; every worker adds to a weight gradient of its own."""
-    _, N, C = tangent.shape
-    rank = np.empty((BLOCK, N), np.int32)
-    ahead, own, weight = np.empty((3, BLOCK, N), tangent.dtype)
-    own[:] = 0
-    one = tangent.dtype.type(1)
+    """The derivatives that `pool.pool_backward` describes; adds to the gradient of the weights unless it is empty."""
+    weight, ahead = np.empty((2, N * LANES), tangent.dtype)
+    rank = np.empty(N * LANES, np.int32)
     for b in range(first, last):
-        s = b if len(ranks) > 1 else 0
-        for start in range(0, C, BLOCK):
-            width = min(BLOCK, C - start)
-            to_rows(ranks[s], start, width, 1, rank)
-            to_rows(tangent[b], start, width, one, ahead)
-            if len(grad):
-                to_rows(x[s], start, width, one, own)
-            for c in range(width):
-                k = start + c
-                for n in range(N):
-                    weight[c, n] = weights[k, rank[c, n]]
-                steep = slope[b, k]
-                back = second[b, k] * dot(weight[c], ahead[c]) + loss_grad[b] * steep
-                of_code[b, k] = back
+        given = fill(loss_grad[b])
+        for start in range(0, C, LANES):
+            at, k, base = b * N * C + start, b * C + start, start * N
+            own = start if shared else at
+            sums = fill(tangent.dtype.type(0))
+            for n in range(N):
+                place = to_int(load(ranks, own + n * C))
+                prefetch(tangent, at + n * C + LANES)
                 if len(grad):
-                    combine(steep, ahead[c], back, own[c])
-                    for n in range(N):
-                        grad[worker, k, rank[c, n]] += ahead[c, n]
+                    prefetch(x, own + n * C + LANES)
+                moved, each = load(tangent, at + n * C), gather(weights, base, place, LANES)
+                store(rank, n * LANES, place)
+                store(ahead, n * LANES, moved)
+                store(weight, n * LANES, each)
+                sums = sums + each * moved
+            steep = load(slope, k)
+            back = load(second, k) * sums + given * steep
+            store(of_code, k, back)
+            if len(grad):
                 for n in range(N):
-                    own[c, n] = back * weight[c, n]
-                    weight[c, n] *= steep
-            from_rows(weight, start, width, of_tangent[b])
+                    value = steep * load(ahead, n * LANES) + back * load(x, own + n * C)
+                    add_scattered(grad, base, load(rank, n * LANES), LANES, value)
+            put(weight, steep, of_tangent, at, N, C)
             if len(of_x):
-                from_rows(own, start, width, of_x[b])
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-@no_type_check
-def combine(f, a, g, b):
-    """a ← f a + g b."""
-    for i in range(len(a)):
-        a[i] = f * a[i] + g * b[i]
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-@no_type_check
-def dot(a, b):
-    total = a.dtype.type(0)
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
+                put(weight, back, of_x, at, N, C)
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def to_rows(matrix, start, width, factor, rows):
-    """Columns [start, start + width) of (N, C), times a factor, into rows (BLOCK, N)."""
-    if width == BLOCK:
-        for n in range(len(matrix)):
-            for c in range(BLOCK):
-                rows[c, n] = factor * matrix[n, start + c]
-    else:
-        for n in range(len(matrix)):
-            for c in range(width):
-                rows[c, n] = factor * matrix[n, start + c]
+def buffers(N, like, ranks):
+    """Rows to sort, ranks, and what `order` needs besides."""
+    size = max(N, LANES)
+    rows, rank = np.empty(row_capacity(N) * LANES, np.int32), np.empty(N * LANES, ranks.dtype)
+    return rows, rank, np.empty((2, size), like.dtype), np.empty((3, size), np.int32)
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def from_rows(rows, start, width, matrix):
-    """Rows (BLOCK, N) into columns [start, start + width) of (N, C)."""
-    if width == BLOCK:
-        for n in range(len(matrix)):
-            for c in range(BLOCK):
-                matrix[n, start + c] = rows[c, n]
+def take_and_sort(x, at, N, C, sign, keys, rows, values, sources):
+    """The keys of a block of channels of one sample, and their order; returns the mask of the index."""
+    for n in range(N):
+        store(keys, n * LANES, sign * load(x, at + n * C))
+        prefetch(x, at + n * C + LANES)
+    return order(keys, N, rows, values, sources)
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def weigh(weights, base, N, mask, keys, rows, weight, rank, keep):
+    """Give every element the weight of its rank, and with `keep` its rank; sum up weight · key."""
+    low = fill(mask)
+    if keep:
+        for r in range(N):
+            source = load(rows, r * LANES) & low
+            scatter(weight, 0, source, LANES, load(weights, base + r * LANES))
+            scatter(rank, 0, source, LANES, r)
     else:
-        for n in range(len(matrix)):
-            for c in range(width):
-                matrix[n, start + c] = rows[c, n]
+        for r in range(N):
+            scatter(weight, 0, load(rows, r * LANES) & low, LANES, load(weights, base + r * LANES))
+    sums = fill(keys.dtype.type(0))
+    for n in range(N):
+        sums = sums + load(weight, n * LANES) * load(keys, n * LANES)
+    return sums
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def put_ranks(rank, ranks, at, N, C):
+    """The ranks of a block into columns of a matrix."""
+    for n in range(N):
+        store(ranks, at + n * C, load(rank, n * LANES))
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def put(block, factor, matrix, at, N, C):
+    """The rows of a block, times a vector, into columns of a matrix."""
+    for n in range(N):
+        store(matrix, at + n * C, factor * load(block, n * LANES))

@@ -27,7 +27,7 @@ from setpredict.decoders.fast.network import (
     hidden_layers,
     hidden_tangents,
 )
-from setpredict.decoders.fast.pool import Pooled, by_rank, losses, pool, pool_backward
+from setpredict.decoders.fast.pool import RankWeights, by_rank, losses, pool, pool_and_loss, pool_backward
 
 SHORT = 64  # a product over so few inputs takes no longer than writing and reading its result would
 
@@ -80,7 +80,7 @@ class Chunk:
 
 
 class FastStep(torch.autograd.Function):
-    """(y, z, rank weights (C, R), *layers) ↦ losses (B,) and gradients (B, N, D); y may be (1, N, D), one for all."""
+    """(y, z, rank weights (R, C), *layers) ↦ losses (B,) and gradients (B, N, D); y may be (1, N, D), one for all."""
 
     @staticmethod
     def forward(ctx, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, *layers: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,7 +114,8 @@ class _Forward:
     """One step's losses and gradients, part by part."""
 
     def __init__(self, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, layers: Sequence[Tensor], keep: bool):
-        self.plan, self.y, self.z, self.weights, self.layers, self.keep = plan, y, z, weights, layers, keep
+        self.plan, self.y, self.z, self.layers, self.keep = plan, y, z, layers, keep
+        self.weights = RankWeights.of(weights)
         (B, self.C), self.N, self.k = z.shape, y.shape[1], len(layers) // 2 - 1
         self.rows = plan.first.layer.rows(self.N)
         self.parts = chunks(B, self.rows, z)
@@ -123,31 +124,41 @@ class _Forward:
         self.keeps = [keep and plan.keeps_delta(i, self.k, self.C) for i in range(self.k)]
         self.keeps[0] = keep and not plan.recompute and not plan.first.reduces
         self.kept: list[list[Tensor | None]] = [[] for _ in self.parts]
-        self.shared = self._pooled(y, Workspace()) if len(y) < B else None
+        self.shared = None
+        if len(y) < B:
+            hidden, x = self._through_network(y, Workspace())
+            self.shared = hidden, x, pool(x, self.weights, plan.descending, keep)
 
     def part(self, i: int, worker: int) -> None:
         part, plan, workspace = self.parts[i], self.plan, self.plan.workspace(worker)
-        hidden, x, pooled = self._pooled(self.y[part], workspace) if self.shared is None else self.shared
         z = self.z[part]
-        self.loss[part], slope, self.second_derivative[part] = losses(pooled.code, z, plan.kind)
         cotangent = workspace.take("cotangent", len(z) * self.rows, self.C, z)
-        torch.mul(slope[:, None], pooled.weights, out=cotangent.view(-1, self.rows, self.C))
+        each = cotangent.view(-1, self.rows, self.C)  # by element
+        if self.shared is None:
+            hidden, x = self._through_network(self.y[part], workspace)
+            found = pool_and_loss(x, z, self.weights, plan.kind, plan.descending, self.keep, each)
+            ranks, slope = found.ranks, found.slope
+            self.loss[part], self.second_derivative[part] = found.loss, found.second_derivative
+        else:
+            hidden, x, pooled = self.shared
+            self.loss[part], slope, self.second_derivative[part] = losses(pooled.code, z, plan.kind)
+            ranks = pooled.ranks
+            torch.mul(slope[:, None], pooled.weights, out=each)
+        self.slope[part] = slope
         deltas = backward(cotangent, hidden, self.layers, [None] * self.k, workspace, keep=self.keeps)
         reduced = plan.first.reduce(deltas[0], self.N)
-        self.slope[part] = slope
         self.grad[part] = plan.first.backward(reduced, self.layers[0]).view(len(z), *self.y.shape[1:])
         if self.keep:
             first = i == 0 or self.shared is None
-            self.kept[i] = Chunk(x, pooled.ranks, hidden, deltas, reduced).trimmed(plan, first)
+            self.kept[i] = Chunk(x, ranks, hidden, deltas, reduced).trimmed(plan, first)
 
-    def _pooled(self, y: Tensor, workspace: Workspace) -> tuple[list[Tensor], Tensor, Pooled]:
-        """Through the network and the pooling."""
+    def _through_network(self, y: Tensor, workspace: Workspace) -> tuple[list[Tensor], Tensor]:
+        """h₁ … h_k and the pool's input x (s, R, C)."""
         plan, rows = self.plan, len(y) * self.rows
         store = self.keep and not plan.recompute
         hidden = hidden_layers(plan.first, y, self.layers, [None] * self.k, workspace, store)
         out = y.new_empty(rows, self.C) if store else workspace.take("x", rows, self.C, y)
-        x = linear(hidden[-1], self.layers[-2], self.layers[-1], out).view(len(y), -1, self.C)
-        return hidden, x, pool(x, self.weights, plan.descending, self.keep)
+        return hidden, linear(hidden[-1], self.layers[-2], self.layers[-1], out).view(len(y), -1, self.C)
 
 
 class _Backward:
@@ -156,7 +167,8 @@ class _Backward:
     def __init__(self, plan, parts, have, y, weights, slope, second_derivative, layers, weigh: bool, train: bool):
         self.plan: Plan = plan
         self.parts, self.have, self.layers = parts, have, layers
-        self.y, self.weights, self.slope, self.second_derivative = y, weights, slope, second_derivative
+        self.y, self.slope, self.second_derivative = y, slope, second_derivative
+        self.weights = RankWeights.of(weights)
         self.shared = len(y) < len(slope)
         self.weigh, self.train = weigh, train
         self.grad_y = torch.empty_like(y)
@@ -177,7 +189,7 @@ class _Backward:
 
         parallel_map(len(self.parts), part)
         if whole is not None:  # backpropagation is linear in its cotangent: one for the sum over the batch is enough
-            cotangent = self.code_cotangent.sum(dim=0) * by_rank(self.weights, self.have[0].ranks)
+            cotangent = self.code_cotangent.sum(dim=0) * by_rank(self.weights.values, self.have[0].ranks)
             self.grad_y = self._through_network(cotangent, whole[0], self.y, 0)
         layers = [sum(each[1:], each[0]) if self.train else None for each in zip(*self.grads)]
         weights = sum(self.weight_grads[1:], self.weight_grads[0]) if self.weigh else None
@@ -195,13 +207,13 @@ class _Backward:
         hidden = hidden_layers(self.plan.first, y, self.layers, have.hidden, workspace)
         x = have.x
         if x is None and self.weigh:
-            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(len(y), -1, len(self.weights))
+            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(len(y), *self.weights.values.shape)
         return hidden, x if self.weigh else None
 
     def _part(
         self, part: slice, u: Tensor, loss_grad, hidden: list[Tensor], x, ranks, have: Chunk, worker: int
     ) -> None:
-        first, layers, workspace, C = self.plan.first, self.layers, self.plan.workspace(worker), len(self.weights)
+        first, layers, workspace, C = self.plan.first, self.layers, self.plan.workspace(worker), self.slope.shape[1]
         tangents = hidden_tangents(first, u, hidden, layers, workspace)
         out = workspace.take("x", len(tangents[-1]), C, u)
         tangent_x = linear(tangents[-1], layers[-2], None, out).view(len(u), -1, C)
