@@ -21,14 +21,14 @@ export function drawChart(svg, series, steps, trained) {
   }
   for (const t of ticks(steps)) add(svg, "text", { x: x(t), y: H - BOTTOM + 16, "text-anchor": "middle" }, String(t));
   add(svg, "text", { x: (LEFT + W - RIGHT) / 2, y: H - 3, "text-anchor": "middle" }, "step");
+  for (const s of lines) {
+    const points = s.values.map((v, t) => `${x(t).toFixed(1)},${y(v).toFixed(1)}`);
+    add(svg, "path", { class: `s${s.style}`, d: `M${points.join("L")}` });
+  }
   for (const t of new Set(trained.filter((t) => t > 0 && t <= steps))) {
     add(svg, "line", { class: "trained", x1: x(t), x2: x(t), y1: TOP, y2: H - BOTTOM });
     const late = x(t) > W - 90;
     add(svg, "text", { x: x(t) + (late ? -4 : 4), y: TOP + 10, "text-anchor": late ? "end" : "start" }, `trained: ${t}`);
-  }
-  for (const s of lines) {
-    const points = s.values.map((v, t) => `${x(t).toFixed(1)},${y(v).toFixed(1)}`);
-    add(svg, "path", { class: `s${s.style}`, d: `M${points.join("L")}` });
   }
   add(svg, "line", { class: "now", y1: TOP, y2: H - BOTTOM });
 }

@@ -98,7 +98,7 @@ export function start(panel, models) {
     redraw();
     send("play");
   };
-  addUpload(panel, sample.parentElement, "Upload a JSON set", ".json,application/json", async (file) => {
+  addUpload(panel, sample.parentElement, "Upload JSON", ".json,application/json", async (file) => {
     try {
       const set = await readSet(file, 2, [0, 1]);
       if (set.length > most) throw new Error(`${file.name} has ${set.length} points; at most ${most} can be decoded.`);

@@ -27,6 +27,7 @@ const RECOVERED = '<span data-term="recovered">recovered</span>';
 const FAINT = ["faint", 'faint: <span data-term="mask">mask</span> below 0.5'];
 
 export const POINT_MARKS = (truth) => [["ring", truth], ["dot", RECOVERED], ["diamond", `not ${RECOVERED}`], FAINT];
+export const OWN_MARKS = [["dot", "predicted"], FAINT];
 export const MANY_MARKS = [["ring", "your digit"], ["dot", "predicted"], FAINT];
 export const IMAGE_MARKS = {
   judged: [["right", 'correct (<span data-term="recovered">when?</span>)'], ["wrong", "wrong: dashed"]],

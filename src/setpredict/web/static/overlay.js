@@ -58,6 +58,20 @@ export function drawObjects(canvas, image, positions, rows, { right = null, trut
   context.globalAlpha = 1;
 }
 
+// Points on an image; `order` holds the indices of the features that are x and y.
+export function drawSpots(canvas, image, elements, mask, { right = null, truth = null, order = [0, 1] } = {}) {
+  const context = drawImage(canvas, image), high = canvas.height / canvas.width;
+  const at = (e) => [e[order[0]], e[order[1]] * high];
+  for (const e of truth || []) twice(context, TRUTH, 0.006, [], () => dot(context, ...at(e), 0.026));
+  elements.forEach((e, i) => {
+    if (mask[i] < 0.1) return;
+    context.globalAlpha = mask[i] > 0.5 ? 1 : 0.15 + 0.5 * mask[i];
+    const [color] = look(right, right?.has(i));
+    twice(context, color, 0.008, [], () => dot(context, ...at(e), 0.01));
+  });
+  context.globalAlpha = 1;
+}
+
 const withWidth = ([color, dash], width) => [color, width, dash];
 
 function label(context, text, x, y, align = "center") {

@@ -126,7 +126,7 @@ export function start(panel, models) {
   panel.querySelector("[data-do=random]").addEventListener("click", random);
   panel.querySelector("[data-do=remove]").addEventListener("click", () => remove(held));
   panel.querySelector("[data-do=clear]").addEventListener("click", () => { points = []; held = -1; changed("stay"); });
-  addUpload(panel, panel.querySelector(".controls"), "Upload a JSON set", ".json,application/json", async (file) => {
+  addUpload(panel, panel.querySelector(".controls"), "Upload JSON", ".json,application/json", async (file) => {
     try {
       const set = await readSet(file, 2, [0, 1]);
       if (set.length > most) throw new Error(`${file.name} has ${set.length} points; at most ${most} can be decoded.`);

@@ -2,7 +2,7 @@
 
 import { drawNumbers, drawPoints } from "./draw.js";
 import { IMAGE_TYPES, readImage, readSet, readVector } from "./files.js";
-import { IMAGE_MARKS, POINT_MARKS, fillMarks } from "./legend.js";
+import { IMAGE_MARKS, OWN_MARKS, POINT_MARKS, fillMarks } from "./legend.js";
 import { fail } from "./notices.js";
 import { drawImage } from "./overlay.js";
 import { Stage } from "./stage.js";
@@ -32,8 +32,8 @@ export function start(panel, models, label = "Scene") {
   };
   const explain = () => {
     const parts = [...(shown.own ? IMAGE_MARKS.unjudged : IMAGE_MARKS.judged), ...(truth.checked && !shown.own ? IMAGE_MARKS.truth : [])];
-    const points = model.kind === "points" || model.kind === "polygons";
-    fillMarks(marks, points ? POINT_MARKS("ground truth") : model.kind === "vectors" ? [] : parts);
+    const points = !isImage && (model.kind === "points" || model.kind === "polygons");
+    fillMarks(marks, points ? (shown.own ? OWN_MARKS : POINT_MARKS("ground truth")) : model.kind === "vectors" ? [] : parts);
   };
   const facts = (name) => {
     const size = { image: `${model.input_size}×${model.input_size} pixels`, set: `${shown.input?.length} elements`, vector: `${model.input_size} numbers` };

@@ -2,11 +2,12 @@
 
 import { decode } from "./api.js";
 import { addCard, emptyCard, fillCard } from "./cards.js";
+import { clear } from "./draw.js";
 import { nameOf } from "./names.js";
 import { fail, tell } from "./notices.js";
 import { Player } from "./player.js";
 import { judge } from "./recovered.js";
-import { drawAnswer, wipe } from "./views.js";
+import { drawAnswer } from "./views.js";
 
 export class Stage {
   // `look(answer)` is what is drawn with an answer (views.js), `truth(answer)` the set that it is compared with,
@@ -70,7 +71,7 @@ export class Stage {
     for (const model of this.models) {
       const answer = this.answers.get(model.name), card = this.cards.get(model.name);
       if (!answer) {
-        wipe(card.canvas);
+        clear(card.canvas);
         continue;
       }
       const step = Math.min(this.player.step, answer.steps), judged = this.judge(model, answer, step);

@@ -12,7 +12,7 @@ export function addUpload(panel, parent, text, accept, onFile) {
     if (input.files.length) onFile(input.files[0]);
     input.value = ""; // so that the same file can be chosen again
   });
-  parent.prepend(label);
+  parent.append(label);
   const carriesFile = (event) => event.dataTransfer && [...event.dataTransfer.types].includes("Files");
   panel.ondragover = (event) => {
     if (!carriesFile(event)) return;

@@ -1,7 +1,7 @@
 // One step of one answer on one canvas, according to the kind of its elements.
 
-import { clear, drawNumbers, drawPoints } from "./draw.js";
-import { drawBoxes, drawImage, drawObjects } from "./overlay.js";
+import { drawNumbers, drawPoints } from "./draw.js";
+import { drawBoxes, drawObjects, drawSpots } from "./overlay.js";
 
 // The indices of the features that are x and y.
 export const axesOf = (model) => (model.feature_names[0] === "row" ? [1, 0] : [0, 1]);
@@ -27,9 +27,9 @@ export function drawAnswer(canvas, model, answer, time, look, judged) {
   } else if (positions) {
     drawObjects(canvas, look.image, positions, rowsOf(answer, step), { right, truth: truth?.positions });
   } else if ((model.kind === "points" || model.kind === "polygons") && model.features <= 2) {
-    if (model.input_kind === "image" && look.image) drawImage(canvas, look.image);
-    const ghosts = look.ghosts || truth?.elements || [];
-    drawPoints(canvas, elements, mask, { order: axesOf(model), ghosts, up: look.up, right });
+    const order = axesOf(model);
+    if (model.input_kind === "image" && model.features === 2) drawSpots(canvas, look.image, elements, mask, { right, truth: truth?.elements, order });
+    else drawPoints(canvas, elements, mask, { order, ghosts: look.ghosts || truth?.elements || [], up: look.up, right });
   } else drawNumbers(canvas, elements, mask);
 }
 
@@ -37,8 +37,4 @@ export function drawAnswer(canvas, model, answer, time, look, judged) {
 export function rowsOf(answer, step) {
   const matches = answer.matches?.[step];
   return matches?.length ? matches : answer.mask[step].map((score, element) => ({ element, score }));
-}
-
-export function wipe(canvas) {
-  clear(canvas);
 }
