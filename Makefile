@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 MINUTES ?= 10
 
 export SETPREDICT_DATA
-.PHONY: help demo test test-all test-web check format docs docs-tables soak bench clean
+.PHONY: help demo test test-all test-web check format docs docs-tables screenshots soak bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -23,6 +23,9 @@ test-all: $(VENV)/.dev  ## the slow tests too
 
 test-web: $(VENV)/.browser  ## the web page in a real Chromium, and its API under schemathesis
 	$(BIN)/python -m pytest -m web tests/web
+
+screenshots: $(VENV)/.browser  ## take every screenshot of the documentation again, from the page itself
+	$(BIN)/python -m tests.web.screenshots
 
 check: $(VENV)/.dev $(VENV)/.docs  ## ruff and pyright
 	$(BIN)/ruff check .

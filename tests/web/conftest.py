@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,20 +11,10 @@ import pytest
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.sources.scenes import scenes
-from setpredict.web.catalog import Served
+from setpredict.web.catalog import Served, load_catalog
+from tests.web.browser import chromium, missing
+from tests.web.page import PHONE, WIDE, Page
 from tests.web.served import Running, tiny
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
 
 
 @pytest.fixture(scope="session")
@@ -50,18 +39,46 @@ def client(models: dict[str, Served]) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """A server with the shipped models."""
+    with Running(load_catalog()) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def tiny_address(models: dict[str, Served]) -> Iterator[str]:
+    """A server with small models, for what does not depend on how good they are."""
+    with Running(models) as address:
+        yield address
+
+
+@pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
+def page(request: pytest.FixtureRequest, driver: Any, address: str) -> Iterator[Page]:
+    """The page with the shipped models; its console must stay without errors."""
+    yield from checked(Page(driver, address), request.param)
+
+
+@pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
+def tiny_page(request: pytest.FixtureRequest, driver: Any, tiny_address: str) -> Iterator[Page]:
+    """The page with small models."""
+    yield from checked(Page(driver, tiny_address), request.param)
+
+
+def checked(page: Page, size: tuple[int, int]) -> Iterator[Page]:
+    page.resize(*size)
+    page.media()
+    page.errors()  # forget those of other pages
+    yield page
+    assert page.errors() == []
+    assert page.run("return document.documentElement.scrollWidth") <= size[0], "the page scrolls sideways"
+
+
+@pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A Chromium that keeps what its console says."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not chromedriver:
-        pytest.skip("chromium and chromedriver not found; make test-web installs them")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    if reason := missing():
+        pytest.skip(reason)
+    driver = chromium(tmp_path_factory.mktemp("chromium"))
     yield driver
     driver.quit()

@@ -41,7 +41,7 @@ def tiny(name: str, task: SetTask, decoder: str = "dspn", steps: int = 3) -> Ser
 
 
 class Running:
-    """A server on a free port, in a thread."""
+    """A server in a thread, on a free port unless one is given."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class Running:
         limits: Limits | None = None,
         hosts: Sequence[str] = (),
         address: str = "127.0.0.1",
+        port: int = 0,
     ):
         self.address = address
-        self.server = uvicorn.Server(settings(create_app(models, limits, hosts), limits, host=address, port=0))
+        self.server = uvicorn.Server(settings(create_app(models, limits, hosts), limits, host=address, port=port))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def __enter__(self) -> str:

@@ -1,109 +1,20 @@
-"""The page in a real Chromium, by pointer and by keyboard, wide and on a phone, without errors in its console."""
+"""The page in a real Chromium, by pointer and by keyboard, wide and on a phone."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from setpredict.web.catalog import load_catalog
+from tests.web.page import WIDE, Page
 from tests.web.served import Running
 
 pytestmark = pytest.mark.web
-webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
-Keys = webdriver.Keys
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A server with the shipped models."""
-    with Running(load_catalog()) as address:
-        yield address
-
-
-class Page:
-    """The page in the browser, and the actions of the tests."""
-
-    def __init__(self, driver: Any, address: str):
-        self.driver, self.address = driver, address
-
-    def open(self, tab: str) -> None:
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.address}/#{tab}")
-
-    def find(self, selector: str) -> Any:
-        return self.driver.find_element("css selector", selector)
-
-    def all(self, selector: str) -> list[Any]:
-        return self.driver.find_elements("css selector", selector)
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def until(self, condition: Callable[[], Any], seconds: float = 40) -> Any:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            seen = condition()
-            if seen:
-                return seen
-            time.sleep(0.1)
-        raise AssertionError(f"nothing happened for {seconds} s; the page says {self.find('#problem').text!r}")
-
-    def press(self, *keys: str) -> None:
-        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
-
-    def drag(self, canvas: Any, *positions: tuple[float, float]) -> None:
-        """Press at the first position (fractions of the canvas), move through the others, release."""
-        width, height = canvas.size["width"], canvas.size["height"]
-        chain = webdriver.ActionChains(self.driver, duration=20)
-        for i, (x, y) in enumerate(positions):
-            chain.move_to_element_with_offset(canvas, round((x - 0.5) * width), round((y - 0.5) * height))
-            if i == 0:
-                chain.click_and_hold()
-        chain.release().perform()
-
-    def slide(self, slider: Any, value: int) -> None:
-        """Set a range like a drag of its thumb."""
-        self.run("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))",
-                 slider, value)  # fmt: skip
-
-    def ink(self, canvas: Any) -> int:
-        """The number of pixels that are drawn."""
-        return self.run(
-            "const c = arguments[0], d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-            "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 20; return n",
-            canvas,
-        )
-
-    def losses(self, panel: str) -> list[float]:
-        """The representation losses in the captions of the answers."""
-        captions = [c.text for c in self.all(f"#panel-{panel} .answers .facts")]
-        return [float(text.rpartition("loss ")[2]) for text in captions if "loss " in text]
-
-    def settled(self, panel: str) -> None:
-        """Wait until all answers are shown and nothing plays."""
-        self.until(lambda: self.all(f"#panel-{panel} .answers .facts") and all(
-            c.text for c in self.all(f"#panel-{panel} .answers .facts")))  # fmt: skip
-        self.until(lambda: self.find(f"#panel-{panel} .play").text == "Play")
-
-    def errors(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
-
-
-@pytest.fixture(params=[(1200, 900), (375, 740)], ids=["wide", "phone"])
-def page(request: pytest.FixtureRequest, driver: Any, address: str) -> Iterator[Page]:
-    width, height = request.param
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    driver.get_log("browser")
-    page = Page(driver, address)
-    yield page
-    assert page.errors() == []
-    assert page.run("return document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+Keys = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium").Keys
 
 
 def test_draw_a_digit_and_drag_through_its_steps(page: Page):
@@ -232,11 +143,11 @@ def test_scenes_show_objects_and_what_is_wrong(page: Page):
     assert all(text.startswith("×") for text in marked)
     page.slide(page.find("#panel-scenes .slider"), 0)
     plain = page.run("return arguments[0].toDataURL()", canvases[0])
-    page.run("arguments[0].click()", page.find("#panel-scenes [name=truth]"))
+    page.click("#panel-scenes [name=truth]")
     assert page.run("return arguments[0].toDataURL()", canvases[0]) != plain
     number = page.find("#panel-scenes .chooser input")
     first = int(number.get_property("value"))
-    page.run("arguments[0].click()", page.find("#panel-scenes .after"))
+    page.click("#panel-scenes .after")
     page.until(lambda: number.get_property("value") == str(first + 1))
     page.settled("scenes")
 
@@ -247,15 +158,6 @@ def test_without_a_run_the_page_says_how_to_add_one(page: Page):
     assert "setpredict serve --run" in page.find("#panel-run .none").text
     page.driver.get(f"{page.address}/docs")
     page.until(lambda: "POST /api/{model}/decode" in page.find("main").text)
-
-
-@pytest.mark.parametrize("page", [(1200, 900)], indirect=True)
-def test_a_lost_connection_is_shown(page: Page):
-    page.open("points")
-    page.settled("points")
-    page.run("window.fetch = () => Promise.reject(new Error('no connection'))")
-    page.find("#panel-points [data-do=random]").click()
-    page.until(lambda: "The server has stopped. Start setpredict serve again." in page.find("#problem").text)
 
 
 def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
@@ -275,11 +177,12 @@ def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
     train_run(experiment, tmp_path / "my run", console=Console(quiet=True))
     with Running(load_catalog([tmp_path / "my run"])) as address:
         page = Page(driver, address)
-        driver.get(address)  # with a run, the page opens there
+        page.resize(*WIDE)
+        page.open()  # with a run, the page opens there
         page.settled("run")
         assert "my-run (DSPN on multisets)" in page.find("#panel-run select").text
         assert page.ink(page.find("#panel-run .answers canvas")) > 50
-        page.run("arguments[0].click()", page.find("#panel-run .after"))
+        page.click("#panel-run .after")
         page.settled("run")
     (report,) = write_reports([tmp_path / "my run"])
     driver.get_log("browser")

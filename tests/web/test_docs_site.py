@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.web.page import Page
+
 pytestmark = pytest.mark.web
 pytest.importorskip("mkdocs", reason="make docs installs it")
 webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
@@ -37,7 +39,7 @@ def severe(driver: Any) -> list[str]:
 @pytest.mark.parametrize("page", ["index", "gallery", "method", "RESULTS", "reference/DSPN", "notebooks/points"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_pages_need_no_network_and_fit(page: str, width: int, site: Path, driver: Any):
-    driver.set_window_size(width, 900)
+    Page(driver, "").resize(width, 900)
     driver.get(f"file://{site}/{page}.html")
     assert [name for name in loaded(driver) if not name.startswith(("file:", "data:"))] == []
     assert severe(driver) == []
@@ -45,11 +47,11 @@ def test_pages_need_no_network_and_fit(page: str, width: int, site: Path, driver
         "return [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
     )
     assert broken == []
-    assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth + 1")
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width + 1
 
 
 def test_search_works_without_a_server(site: Path, driver: Any):
-    driver.set_window_size(1280, 900)
+    Page(driver, "").resize(1280, 900)
     driver.get(f"file://{site}/index.html")
     field = driver.find_element("css selector", ".md-search__input")
     driver.execute_script("arguments[0].focus()", field)
@@ -61,6 +63,7 @@ def test_search_works_without_a_server(site: Path, driver: Any):
 
 
 def test_dark_mode_can_be_chosen(site: Path, driver: Any):
+    Page(driver, "").media()
     driver.get(f"file://{site}/index.html")
     scheme = "return document.body.getAttribute('data-md-color-scheme')"
     before = driver.execute_script(scheme)

@@ -62,7 +62,7 @@ export class Player {
   show(series, steps, from) {
     this.series = series;
     this.steps = steps;
-    fillLegend(this.root.querySelector(".legend"), series);
+    if (series.length) fillLegend(this.root.querySelector(".legend"), series); // else it stays, so that nothing moves
     this.drawChart();
     if (from === "play" && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play(0, this.end);
     else this.go(from === "play" ? this.end : this.time);
@@ -107,12 +107,15 @@ export class Player {
   refresh() {
     const step = this.step, twice = this.steps === 2 * this.longest && step === this.steps;
     const note = twice ? "twice the trained steps" : step > this.longest ? "beyond the trained steps" : step === this.longest ? "as trained" : "";
+    moveMark(this.chart, this.time, this.steps);
+    const text = `step ${step} of ${this.steps}`;
+    if (this.where.firstChild.textContent === text && this.shown === this.series) return; // between two steps
+    this.shown = this.series;
     this.slider.max = this.steps;
     this.slider.value = step;
-    this.where.firstChild.textContent = `step ${step} of ${this.steps}`;
+    this.where.firstChild.textContent = text;
     this.where.lastChild.textContent = note;
-    this.slider.setAttribute("aria-valuetext", `step ${step} of ${this.steps}${note ? `, ${note}` : ""}`);
-    moveMark(this.chart, this.time, this.steps);
+    this.slider.setAttribute("aria-valuetext", `${text}${note ? `, ${note}` : ""}`);
     const texts = this.series.map((s) => `${s.name} ${((s.values[Math.min(step, s.values.length - 1)] ?? 0) / (s.values[0] || 1)).toPrecision(2)}`);
     this.chart.setAttribute("aria-label", `Loss relative to step 0, at step ${step}: ${texts.join(", ")}`);
   }

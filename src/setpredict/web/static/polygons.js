@@ -12,7 +12,8 @@ export function start(panel, models) {
   const turn = panel.querySelector("[data-do=turn]");
   let corners = [], timer = null;
   const stage = new Stage(panel, models, { look: () => ({ ghosts: corners, up: true }), truth: () => corners });
-  const chart = new SweepChart(panel.querySelector(".sweep"), models, (degrees) => { stop(); stage.player.pause(); dial.value = String(degrees); changed(); });
+  const aimAt = (degrees) => { stop(); stage.player.pause(); dial.value = String(degrees); changed(); };
+  const chart = new SweepChart(panel.querySelector(".sweep"), models, aimAt, () => changed());
 
   const redraw = () => {
     const context = clear(pad), tone = colors();
@@ -52,10 +53,7 @@ export function start(panel, models) {
   const aim = (event) => {
     const box = pad.getBoundingClientRect();
     const angle = Math.atan2(0.5 - (event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width - 0.5);
-    dial.value = String(((angle * 180) / Math.PI + 360) % 360);
-    stop();
-    stage.player.pause();
-    changed();
+    aimAt(((angle * 180) / Math.PI + 360) % 360);
   };
   let dragging = false;
   pad.addEventListener("pointerdown", (event) => { dragging = true; pad.setPointerCapture(event.pointerId); aim(event); });

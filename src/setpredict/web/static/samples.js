@@ -75,12 +75,13 @@ export function start(panel, models, label = "Scene") {
     }
   });
 
-  truth.onchange = () => { explain(); stage.draw(); };
-  stage.listeners.push(() => {
+  const write = () => {
     const answer = [...stage.answers.values()].find((a) => a.text);
     if (answer) fillTable(table, answer, Math.min(stage.player.step, answer.steps), truth.checked);
     else table.replaceChildren();
-  });
+  };
+  stage.listeners.push(write);
+  truth.onchange = () => { explain(); stage.draw(); write(); };
   shape(isImage ? model.aspect : 1);
   explain();
   return {

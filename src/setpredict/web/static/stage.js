@@ -11,7 +11,7 @@ import { drawAnswer } from "./views.js";
 
 export class Stage {
   // `look(answer)` is what is drawn with an answer (views.js), `truth(answer)` the set that it is compared with,
-  // `whole` whether new answers are played beyond the trained steps.
+  // `whole` whether new answers are played beyond the trained steps. `listeners` are called at every new step.
   constructor(panel, models, { look = () => ({}), truth = (answer) => answer.target?.elements, whole = false } = {}) {
     Object.assign(this, { models, look, truth, answers: new Map(), judged: new WeakMap(), listeners: [] });
     this.busy = false;
@@ -68,6 +68,7 @@ export class Stage {
   }
 
   draw() {
+    let changed = !this.answers.size;
     for (const model of this.models) {
       const answer = this.answers.get(model.name), card = this.cards.get(model.name);
       if (!answer) {
@@ -76,9 +77,12 @@ export class Stage {
       }
       const step = Math.min(this.player.step, answer.steps), judged = this.judge(model, answer, step);
       drawAnswer(card.canvas, model, answer, Math.min(this.player.time, answer.steps), this.look(answer), judged);
+      if (card.answer === answer && card.step === step) continue; // between two steps, only the picture changes
+      Object.assign(card, { answer, step });
       fillCard(card, model, this.models, answer, step, judged);
+      changed = true;
     }
-    for (const listen of this.listeners) listen();
+    if (changed) for (const listen of this.listeners) listen();
   }
 
   redraw() {
@@ -98,7 +102,11 @@ export class Stage {
     this.question = this.next = null;
     this.player.pause();
     this.player.show([], this.player.steps, "stay");
-    for (const model of this.models) emptyCard(this.cards.get(model.name), model, this.models);
+    for (const model of this.models) {
+      const card = this.cards.get(model.name);
+      card.answer = null;
+      emptyCard(card, model, this.models);
+    }
     this.draw();
   }
 }

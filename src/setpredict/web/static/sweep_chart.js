@@ -8,9 +8,9 @@ import { COUNT, periodOf, sweep } from "./sweep.js";
 const H = 190, LEFT = 52, RIGHT = 12, TOP = 26, BOTTOM = 36;
 
 export class SweepChart {
-  // `onAngle(degrees)` is called for a click on an angle.
-  constructor(root, models, onAngle) {
-    Object.assign(this, { root, models, known: new Map(), corners: 0, degrees: 0, waiting: null });
+  // `onAngle(degrees)` is called for a click on an angle, `onRetry()` to ask for everything again.
+  constructor(root, models, onAngle, onRetry) {
+    Object.assign(this, { root, models, onRetry, known: new Map(), corners: 0, degrees: 0, waiting: null });
     this.svg = root.querySelector("svg");
     fillLegend(root.querySelector(".legend"), models.map((m, i) => ({ name: nameOf(m, models), style: i % 3 })));
     this.svg.addEventListener("click", (event) => {
@@ -43,7 +43,9 @@ export class SweepChart {
       this.known.set(corners, found);
       this.draw();
     } catch (error) {
-      fail(error, () => this.compute(corners));
+      this.corners = 0; // computed when it is shown again
+      this.root.querySelector(".jumps").textContent = "The error at every angle was not computed.";
+      fail(error, this.onRetry);
     }
     return undefined;
   }
