@@ -22,9 +22,10 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": is_phone})
 
-    def media(self, **features: str) -> None:
-        """Preferences of the user, such as prefers_color_scheme="dark"."""
-        chosen = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+    def media(self, scheme: str = "light", motion: bool = False) -> None:
+        """The color scheme that the user prefers, and whether new answers are played or shown at once."""
+        features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "no-preference" if motion else "reduce"}
+        chosen = [{"name": name, "value": value} for name, value in features.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": chosen})
 
     def open(self, tab: str = "") -> None:

@@ -62,19 +62,19 @@ def take(page: Page, shot: Shot, path: Path) -> None:
     """One tab of the page, when its answers are complete."""
     width, height = shot.size
     page.resize(width, height)
-    page.media(prefers_color_scheme=shot.scheme)
+    page.media(shot.scheme)
     page.open(shot.tab)
     page.settled(shot.tab)
     if shot.tab == "polygons":
         page.until(lambda: "jump" in page.find(".jumps").text, 120)
     page.run("document.activeElement.blur()")
-    save(page, path, width, page.box(f"#panel-{shot.tab} {shot.until}")["bottom"] + 16)
+    save(page, path, width, page.box(f"#panel-{shot.tab} {shot.until}")["bottom"] + 12)
 
 
 def take_report(page: Page, folder: Path, path: Path) -> None:
     """The report of a run that ends by its number of steps, and so is the same every time."""
     experiment = preset("multisets", "idspn")
-    train = replace(experiment.train, max_steps=1200, max_minutes=None, epochs=None, val_every=200)
+    train = replace(experiment.train, max_steps=1200, max_minutes=None, epochs=1000, val_every=200)
     train_run(replace(experiment, train=train), folder, console=Console(quiet=True))
     (report,) = write_reports([folder])
     page.resize(1100, 800)

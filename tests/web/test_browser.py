@@ -178,6 +178,7 @@ def test_your_run_shows_its_validation_samples(driver: Any, tmp_path: Path):
     with Running(load_catalog([tmp_path / "my run"])) as address:
         page = Page(driver, address)
         page.resize(*WIDE)
+        page.media()
         page.open()  # with a run, the page opens there
         page.settled("run")
         assert "my-run (DSPN on multisets)" in page.find("#panel-run select").text

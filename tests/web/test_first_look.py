@@ -62,6 +62,7 @@ def is_visible(page: Page, selector: str) -> bool:
 
 
 def test_the_page_opens_on_points_and_plays_to_twice_the_trained_steps(page: Page):
+    page.media(motion=True)
     page.open()
     page.until(lambda: page.texts("#panel-points .play") == ["Pause"])
     page.settled("points")
@@ -150,7 +151,7 @@ def test_nothing_moves_when_a_caption_grows(page: Page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_rings_and_borders_are_seen(page: Page, scheme: str):
-    page.media(prefers_color_scheme=scheme)
+    page.media(scheme)
     for tab in ("points", "scenes"):
         page.open(tab)
         page.settled(tab)
@@ -190,7 +191,7 @@ def test_the_page_has_the_colors_of_the_figures():
 def test_reduced_motion_shows_the_last_step_at_once(driver: Any, tiny_address: str):
     page = Page(driver, tiny_address)
     page.resize(*WIDE)
-    page.media(prefers_reduced_motion="reduce")
+    page.media()
     page.open("points")
     page.until(lambda: all(page.texts("#panel-points .answers .facts")) and page.texts("#panel-points .answers .facts"))
     assert page.texts("#panel-points .play") == ["Play"]

@@ -22,6 +22,7 @@ def test_stale_answers_are_cleared_and_retry_works_when_it_is_back(
     with first as address:
         page = Page(driver, address)
         page.resize(*size)
+        page.media()
         page.open("points")
         page.settled("points")
     page.find("#panel-points [data-do=random]").click()
@@ -45,6 +46,7 @@ def test_a_page_that_finds_no_server_can_retry(driver: Any, models: dict[str, Se
     with Running(models) as address:
         page = Page(driver, address)
         page.resize(*WIDE)
+        page.media()
         page.driver.get("about:blank")
         page.driver.execute_cdp_cmd("Network.enable", {})
         page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/*"]})

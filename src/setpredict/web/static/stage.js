@@ -32,6 +32,7 @@ export class Stage {
   // `accepted(answers)` is called before the answers are shown; `file` is the name of the file that is asked about.
   async ask(question, from = "play", accepted = null, file = "") {
     this.next = this.last = { question, from, accepted, file };
+    tell(""); // problems of former questions
     if (this.busy) return;
     this.busy = true;
     try {
@@ -42,7 +43,6 @@ export class Stage {
         const answers = await Promise.all(this.models.map((m) => decode(m.name, { steps, ...now.question(m) })));
         this.question = now;
         answers.forEach((answer, i) => this.answers.set(this.models[i].name, answer));
-        tell("");
         if (now.accepted) await now.accepted(answers);
         this.show(answers, now.from);
       }
