@@ -73,11 +73,9 @@ def test_points_are_placed_and_dragged(page: Page):
     page.drag(pad, (0.3, 0.3), (0.35, 0.5), (0.4, 0.6))
     page.until(lambda: json.loads(pad.get_attribute("data-points"))[0] == pytest.approx([0.384, 0.616], abs=0.03))
     assert len(json.loads(pad.get_attribute("data-points"))) == 3
-    page.settled("points")
-    captions = [c.text for c in page.all("#panel-points .answers .facts")]
-    assert len(captions) == 3
-    assert captions[0].startswith("3 points")
-    assert page.find("#panel-points .answers .found").text == "3 of 3 recovered"
+    page.until(lambda: page.texts("#panel-points .answers .facts")[0].startswith("3 points"))
+    page.until(lambda: page.texts("#panel-points .answers .found")[0] == "3 of 3 recovered")
+    assert len(page.texts("#panel-points .answers .found")) == 3
 
 
 def test_the_page_by_keyboard_alone(page: Page):
