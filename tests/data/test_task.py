@@ -1,5 +1,7 @@
 """Tasks and loaders: the same batches every time, for any number of ranks and workers, starting at any batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -135,10 +137,23 @@ def test_bad_loader_options(task: SetTask, options: dict, message: str):
 
 
 def test_unknown_and_empty_splits(task: SetTask):
-    with pytest.raises(UserError, match="split must be one of train, val, test, got 'dev'"):
+    with pytest.raises(UserError, match="split must be one of train, val, test or all, got 'dev'"):
         task.loader("dev", 4)
     with pytest.raises(UserError, match="the split is empty"):
         multisets(val=0).loader("val", 4)
+
+
+def test_all_samples_of_a_data_set(task: SetTask):
+    parts = [batch for name in ("train", "val", "test") for batch in [task.split(name)]]
+    every = task.split("all")
+    assert len(every) == sum(map(len, parts))
+    first = len(parts[0])
+    mixed = every.batch(np.array([first, 0, 1, len(every) - 1]), 0)
+    alone = [parts[1].batch(np.array([0]), 0), parts[0].batch(np.array([0, 1]), 0)]
+    alone.append(parts[2].batch(np.array([len(parts[2]) - 1]), 0))
+    assert torch.equal(mixed.target.elements, torch.cat([b.target.elements for b in alone]))
+    assert mixed.index.tolist() == [first, 0, 1, len(every) - 1]
+    assert len(replace(task, test=task.val).split("all")) == first + len(parts[1])  # val is not counted twice
 
 
 def test_subsets(task: SetTask):

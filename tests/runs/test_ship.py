@@ -93,6 +93,24 @@ def test_export_of_a_run(finished, tmp_path: Path):
     assert Card.read(folder).note == ""
 
 
+def test_scores_on_other_data_are_on_the_card(finished, tmp_path: Path):
+    evaluate_run(finished.path)
+    size = finished.read_experiment().data.points
+    points = [[[(i + j) % 7 / 7, j / size] for j in range(size)] for i in range(12)]
+    (tmp_path / "other").mkdir()
+    lines = [json.dumps({"input": s, "set": s}) for s in points]
+    for name, part in (("train", lines[:8]), ("val", lines[8:10]), ("test", lines[10:])):
+        (tmp_path / "other" / f"{name}.jsonl").write_text("\n".join(part), encoding="utf-8")
+    main((finished.path,), also=(f"My points={tmp_path / 'other'}",), out=tmp_path / "models")
+    card = Card.read(tmp_path / "models" / "points-new")
+    (expected,) = evaluate_run(finished.path, split="all", data=tmp_path / "other", trivial=False)
+    assert card.elsewhere == {"My points": {"samples": 12, "metrics": expected.metrics}}
+    text = (tmp_path / "models" / "points-new" / "README.md").read_text(encoding="utf-8")
+    assert f"| score on | {card.samples:,} test samples | My points (12) |\n| --- | ---: | ---: |\n" in text
+    with pytest.raises(UserError, match="--also takes NAME=FOLDER, got 'other'"):
+        main((finished.path,), also=("other",), out=tmp_path / "models")
+
+
 def test_a_row_of_a_table_has_its_own_command(finished, tmp_path: Path):
     evaluate_run(finished.path)
     finished.write_record({"command": "setpredict reproduce ablations", "minutes": 165.04, "steps_trained": 7})

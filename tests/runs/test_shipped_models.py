@@ -77,8 +77,9 @@ def test_points_come_back_better_than_chance(name: str):
 def test_the_command_on_a_card_builds_the_shipped_model(name: str):
     _, command, *words = shlex.split(Card.read(shipped()[name]).command.rpartition("&& ")[2])
     if command == "reproduce":
-        study = studies()[words[0]]
-        experiment = configure(study, study.row(words[words.index("--rows") + 1]), "small", 0)
+        row, scale = (words[words.index(option) + 1] for option in ("--rows", "--scale"))
+        study = studies(scale)[words[0]]  # pyright: ignore[reportArgumentType]
+        experiment = configure(study, study.row(row), scale, 0)  # pyright: ignore[reportArgumentType]
     else:
         chosen, words = preset(words[0], words[2]), words[3:]  # pyright: ignore[reportArgumentType]
         experiment = tyro.cli(TrainOptions, default=TrainOptions(chosen), args=words).experiment

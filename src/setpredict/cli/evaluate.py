@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def evaluate(
     run: Positional[Path],
     steps: tuple[int, ...] = (),
-    split: Literal["test", "val", "train"] = "test",
+    split: Literal["test", "val", "train", "all"] = "test",
     data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
     batch_size: int = 128,
     allow_own_code: bool = False,
@@ -27,7 +27,7 @@ def evaluate(
     Args:
         run: The run's folder, or the name of a shipped model such as points-idspn.
         steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
-        split: Models are selected on val and reported on test.
+        split: Models are selected on val and reported on test; all is for data that the model has not seen.
         data_folder: Other data than the model's own: whatever `setpredict data check` opens. Without a test split of
             its own, all of it is used.
         batch_size: Samples decoded at once.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -31,6 +33,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.target)
 
+    @classmethod
+    def cat(cls, batches: Sequence[Batch], index: Tensor) -> Batch:
+        """Several batches as one, with new indices."""
+        inputs, centers = [b.input for b in batches], [b.centers for b in batches if b.centers is not None]
+        sets, tensors = ([x for x in inputs if isinstance(x, kind)] for kind in (Sets, Tensor))
+        input = _joined(sets) if sets else torch.cat(tensors)
+        places = torch.cat(centers) if len(centers) == len(batches) else None
+        return cls(input, _joined([b.target for b in batches]), index, places)
+
+
+def _joined(sets: Sequence[Sets]) -> Sets:
+    return Sets(torch.cat([s.elements for s in sets]), torch.cat([s.mask for s in sets]))
+
 
 @runtime_checkable
 class Split(Protocol):
@@ -39,6 +54,24 @@ class Split(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several splits one after the other."""
+
+    splits: tuple[Split, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.splits))
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        indices = np.asarray(indices, dtype=np.int64)
+        starts = np.cumsum([0, *map(len, self.splits)])
+        where = np.searchsorted(starts, indices, side="right") - 1  # the split of each sample
+        runs = np.flatnonzero(np.diff(where, prepend=-1, append=-1))  # consecutive samples of one split are one batch
+        parts = [self.splits[where[a]].batch(indices[a:b] - starts[where[a]], epoch) for a, b in pairwise(runs)]
+        return Batch.cat(parts, torch.from_numpy(indices))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from setpredict.core.errors import UserError
-from setpredict.data.batch import Batch, Split, Subset
+from setpredict.data.batch import Batch, Joined, Split, Subset
 from setpredict.data.loader import Loader
+from setpredict.data.plain import unaugmented
 from setpredict.sets import Sets
 
 __all__ = ["SPLITS", "Batch", "Fields", "SetTask", "Split", "SplitName", "Subset"]
@@ -95,8 +96,12 @@ class SetTask:
                 raise ValueError(f"{name} must have {self.input_size} values, got {len(value)}")
 
     def split(self, name: str) -> Split:
+        """The split of that name; "all" is every sample of the data set once, without augmentation."""
+        if name == "all":
+            found = [unaugmented(self.split(n)) for n in SPLITS if n != "test" or self.test is not self.val]
+            return Joined(tuple(split for split in found if len(split)))
         if name not in SPLITS:
-            raise UserError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
+            raise UserError(f"split must be one of {', '.join(SPLITS)} or all, got {name!r}")
         return getattr(self, name)
 
     def limited(self, **counts: int) -> SetTask:

@@ -41,6 +41,9 @@ class Card:
     """The folder in which the command leaves its run (empty: runs/NAME)."""
     accepts: str = ""
     """What the model takes and predicts, with its limits."""
+    elsewhere: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Scores on data of another origin that the model was not trained on, by name: the number of samples and the
+    metrics."""
 
     @classmethod
     def read(cls, folder: Path) -> Card:
@@ -60,13 +63,18 @@ class Card:
 
     def markdown(self) -> str:
         """The card as text."""
-        scores = "\n".join(f"| {heading(k)} | {shown(k, v)} |" for k, v in self.metrics.items())
+        columns = {f"{self.samples:,} test samples": self.metrics}
+        columns |= {f"{name} ({found['samples']:,})": found["metrics"] for name, found in self.elsewhere.items()}
+        scores = "\n".join(
+            " | ".join([f"| {heading(k)}", *(shown(k, metrics[k]) for metrics in columns.values())]) + " |"
+            for k in self.metrics
+        )
         note = f"\nIt {self.accepts}.\n" if self.accepts else ""
         note += f"\n{self.note}\n" if self.note else ""
         run = quote(self.run or f"runs/{self.name}")
         return (
             f"# {self.name}\n\n{self.method} on `{self.task}`, {self.parameters:,} parameters.\n{note}\n"
-            f"| score on {self.samples:,} test samples | |\n| --- | ---: |\n{scores}\n\n"
+            f"| score on | {' | '.join(columns)} |\n| --- |{' ---: |' * len(columns)}\n{scores}\n\n"
             f"Trained on {self.date} for {self.minutes:g} minutes, {self.steps_trained:,} steps "
             f"({self.hardware}, code {self.revision}):\n\n"
             f"```\n{self.command}\npython -m setpredict.runs.ship {run} --name {self.name}\n```\n\n"

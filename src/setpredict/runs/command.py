@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any, get_type_hints
 
 from setpredict.config import Experiment, Gradient
-from setpredict.presets import METHODS, PRESETS, SCALES, preset
+from setpredict.presets import METHODS, PRESETS, preset, scales_of
 
 FLAT = ("train", "solver")
 """Parts of a configuration whose name is not part of their options' names."""
@@ -24,7 +24,7 @@ def command_of(experiment: Experiment, name: str) -> str:
     best: list[str] | None = None
     for preset_name in PRESETS:
         for method in METHODS:
-            for scale in SCALES:
+            for scale in scales_of(preset_name):
                 start = preset(preset_name, method, scale)
                 if (start.data.name, start.data.target) != (experiment.data.name, experiment.data.target):
                     continue
