@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.page import BARS, machine_line, update
+from benchmarks.page import BARS, loading_line, machine_line, update
 
 if TYPE_CHECKING:
     from benchmarks.cases import Case
@@ -33,6 +33,10 @@ MEMORY = {
 """Keys of the results, and the case and workloads (plain and ours) whose peak memory is compared."""
 
 
+OTHERS = ("memory", "loading")
+"""What is measured besides the cases."""
+
+
 def main() -> int:
     arguments = _arguments()
     import torch
@@ -44,9 +48,9 @@ def main() -> int:
     if arguments.cpu_time:
         torch.set_num_threads(1)
         timing.clock = "cpu"
-    names = arguments.only or [*CASES, "memory"]
-    if unknown := [name for name in names if name not in (*CASES, "memory")]:
-        raise SystemExit(f"there is no case {unknown[0]!r}; cases are {', '.join(CASES)} and memory")
+    names = arguments.only or [*CASES, *OTHERS]
+    if unknown := [name for name in names if name not in (*CASES, *OTHERS)]:
+        raise SystemExit(f"there is no case {unknown[0]!r}; cases are {', '.join([*CASES, *OTHERS])}")
     results: dict[str, Any] = {"machine": describe() | {"clock": timing.clock}, "details": {}}
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -56,6 +60,8 @@ def main() -> int:
             progress.update(task, description=name)
             if name == "memory":
                 _measure_memory(results, lambda text: progress.update(task, description=text))
+            elif name == "loading":
+                _measure_loading(results)
             else:
                 rate = max(rate, _measure(name, CASES[name](), arguments.rounds, results, matmul_rate))
     results["matmul_gflops"] = rate / 1e9
@@ -77,6 +83,7 @@ def _measure(
     """Time a case and add its results; returns the rate of matrix products right after it."""
     import torch
 
+    from benchmarks.profile import PROFILED, shares
     from benchmarks.timing import alternately
 
     before = torch.get_num_threads()
@@ -87,6 +94,8 @@ def _measure(
     best = alternately(case.workloads, rounds or case.rounds)
     torch.set_num_threads(before)
     results["details"][f"{name}_difference"] = error
+    for workload in set(PROFILED) & set(case.workloads):
+        results.setdefault("profile", {})[workload] = shares(case.workloads[workload])
     for key, (slow, fast) in case.ratios.items():
         results[key] = best[slow] / best[fast]
         results["details"][key] = [best[slow], best[fast]]
@@ -108,6 +117,14 @@ def _measure_memory(results: dict[str, Any], report: Callable[[str], object]) ->
         results["details"][key] = [plain, ours]
 
 
+def _measure_loading(results: dict[str, Any]) -> None:
+    from benchmarks.loading import waiting
+
+    wait, step = waiting()
+    results["loading_wait_share"] = wait / step
+    results["details"]["loading_wait_share"] = [wait, step]
+
+
 def _show(results: dict[str, Any]) -> None:
     table = Table("key", "workload", "ratio", "bar")
     for key, (workload, bar) in BARS.items():
@@ -119,13 +136,15 @@ def _show(results: dict[str, Any]) -> None:
     console = Console()
     console.print(table)
     console.print(machine_line(results))
+    if "loading_wait_share" in results:
+        console.print(loading_line(results))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("--json", metavar="F", help="write the results to this file")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/performance.md from results/")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these cases (or: memory)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these cases (or: memory, loading)")
     parser.add_argument("--rounds", type=int, metavar="N", help="how many times each side is timed")
     parser.add_argument("--cpu-time", action="store_true", help="measure CPU time on one thread, for a busy machine")
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,8 @@ def mnist(batch: int = 32) -> Case:
     last.initial.load_state_dict(full.initial.state_dict())
     plain = baseline.PlainDSPN(baseline.PlainDeepSets(2, 64), 342, 2)
     copy_decoder(full, plain)
+    longer = copy.deepcopy(plain)
+    longer.steps = 20
     target_plain = features_first(target)
 
     def plain_step() -> Tensor:
@@ -58,9 +61,10 @@ def mnist(batch: int = 32) -> Case:
     def check() -> float:
         ours, theirs = gradients(full_step(), encoder.network), gradients(plain_step(), plain.encoder.network)
         with torch.no_grad():
-            decoded = stacked(*plain(z))[-1].transpose(1, 2)
+            decoded, later = (stacked(*decoder(z))[-1].transpose(1, 2) for decoder in (plain, longer))
             finals = [d(z).final.features_with_mask for d in (full, last)]
-        return difference([*ours, *finals], [*theirs, decoded, decoded])
+            finals.append(full(z, steps=20).final.features_with_mask)
+        return difference([*ours, *finals], [*theirs, decoded, decoded, later])
 
     return Case(
         workloads={
@@ -69,11 +73,14 @@ def mnist(batch: int = 32) -> Case:
             "mnist_k1": lambda: last_step().backward(),
             "mnist_decode_plain": lambda: _without_gradients(plain, z),
             "mnist_decode": lambda: _without_gradients(full, z),
+            "mnist_evaluate_plain": lambda: [_without_gradients(decoder, z) for decoder in (plain, longer)],
+            "mnist_evaluate": lambda: _without_gradients(full, z, steps=20),
         },
         ratios={
             "mnist_train_full": ("mnist_plain", "mnist_full"),
             "mnist_train_k1": ("mnist_plain", "mnist_k1"),
             "mnist_decode": ("mnist_decode_plain", "mnist_decode"),
+            "mnist_evaluate": ("mnist_evaluate_plain", "mnist_evaluate"),
         },
         check=check,
         flops={
@@ -253,5 +260,5 @@ def stacked(sets: list[Tensor], masks: list[Tensor]) -> Tensor:
 
 
 @torch.no_grad()
-def _without_gradients(decoder: nn.Module, z: Tensor) -> object:
-    return decoder(z)
+def _without_gradients(decoder: nn.Module, z: Tensor, **options: Any) -> object:
+    return decoder(z, **options)

@@ -10,7 +10,9 @@ import torch
 from benchmarks import cases, page, scaling
 from benchmarks.__main__ import MEMORY
 from benchmarks.baseline import PlainFSPool
+from benchmarks.loading import waiting
 from benchmarks.machine import decoding_flops, training_flops
+from benchmarks.profile import shares
 from benchmarks.timing import alternately
 from setpredict.encoders import FSPool
 
@@ -110,3 +112,23 @@ def test_the_page_shows_the_results_file(marker, file):
     speed = marker == "speed"
     expected = f"{page.speed_table(found)}\n\n{page.machine_line(found)}" if speed else page.scaling_table(found)
     assert shown[1].splitlines() == expected.splitlines()
+    rest = {"profile": page.profile_table, "loading_wait_share": lambda _: page.loading_line(found)}
+    for key, name in (("profile", "profile"), ("loading_wait_share", "loading")) if speed else ():
+        if key in found:
+            assert rest[key](found[key]) in text, name
+
+
+def test_shares_of_a_profile_are_those_of_the_workload():
+    found = shares(cases.small_set(batch=2).workloads["small_set_full"], repeats=1)
+    assert sum(found.values()) == pytest.approx(1)
+    assert min(found.values()) > 0
+    table = page.profile_table({"small_set_full": {"products": 0.5, "pooling": 0.25, "rest": 0.25}})
+    assert table.splitlines()[-1] == "| `small_set_full` | 50% | 25% | 25% |"
+
+
+@pytest.mark.slow
+def test_waiting_for_data_is_a_part_of_a_step():
+    wait, step = waiting(count=5 * 32, epochs=1)
+    assert 0 <= wait < step
+    results = {"loading_wait_share": wait / step, "details": {"loading_wait_share": [wait, step]}}
+    assert f"waits {wait / step:.1%} of" in page.loading_line(results)
