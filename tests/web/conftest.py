@@ -12,6 +12,7 @@ from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.sources.scenes import scenes
 from setpredict.web.catalog import Served, load_catalog
+from setpredict.web.limits import Limits
 from tests.web.browser import chromium, missing
 from tests.web.page import PHONE, WIDE, Page
 from tests.web.served import Running, tiny
@@ -41,8 +42,13 @@ def client(models: dict[str, Served]) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
-    """A server with the shipped models."""
-    with Running(load_catalog()) as address:
+    """A server with the shipped models. Each has answered once: the first answer may have to wait for the compiler."""
+    models = load_catalog()
+    inputs = {"set": {"points": [[0.5, 0.5]]}, "vector": {"vector": [0.0] * 8}, "image": {"sample": 0}}
+    with Running(models, Limits(seconds=300)) as address:
+        for name, served in models.items():
+            body = inputs[served.task.input_kind]
+            httpx.post(f"{address}/api/{name}/decode", json=body, timeout=300).raise_for_status()
         yield address
 
 

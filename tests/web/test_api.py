@@ -80,6 +80,29 @@ def test_a_sample_has_its_target_and_what_is_right(client: httpx.Client, models:
     assert points["target"]["elements"] == points["input"]
 
 
+def test_models_say_how_to_show_them(client: httpx.Client):
+    listed = {m["name"]: m for m in client.get("/api/models").json()}
+    assert {name: m["aspect"] for name, m in listed.items()} == {
+        "points-dspn": 1, "points-mlp": 1, "polygons-dspn": 1, "scenes-state": 1.5, "scenes-box": 1.5,
+    }  # fmt: skip
+    assert {m["max_steps"] for m in listed.values()} == {None}
+    assert listed["scenes-box"]["first_sample"] == listed["scenes-state"]["first_sample"] in range(3)
+
+
+def test_a_scene_has_a_larger_picture_in_the_aspect_ratio_of_the_camera(client: httpx.Client):
+    seen = decode(client, "scenes-box", sample=1)
+    head, _, content = seen["picture"].partition(",")
+    assert head == "data:image/jpeg;base64"
+    with Image.open(io.BytesIO(base64.b64decode(content))) as picture, io.BytesIO() as buffer:
+        assert picture.size == (360, 240)
+        small = np.asarray(picture.resize((64, 64), Image.Resampling.BOX), float)
+        buffer.write(base64.b64decode(seen["input"].partition(",")[2]))
+        with Image.open(buffer) as image:
+            assert np.abs(np.asarray(image, float) - small).mean() < 8, "the same scene as the model's input"
+    assert decode(client, "points-dspn", sample=1)["picture"] is None
+    assert decode(client, "scenes-box", image=content)["picture"] is None
+
+
 def test_objects_of_a_scene_are_where_the_camera_sees_them(client: httpx.Client, models: dict[str, Served]):
     from setpredict.data.render.sampler import sample_scene
 

@@ -2,16 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
 from setpredict.data.sources.multisets import multisets
+from setpredict.data.sources.scenes import scenes
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.runs.train import train_run
+from setpredict.sets import Sets
 from setpredict.web.catalog import Served, load_catalog
+from setpredict.web.first_samples import choose_first_samples
 from setpredict.web.inputs import encode_request
 from setpredict.web.limits import BadInput
 from setpredict.web.schema import DecodeRequest
@@ -65,3 +70,19 @@ def test_a_transformer_cannot_take_more_steps_than_it_has_layers():
     assert encode_request(DecodeRequest.model_validate({"sample": 0, "steps": 3}), served).steps == 3
     with pytest.raises(BadInput, match="has 3 layers and cannot take 4 steps"):
         encode_request(DecodeRequest.model_validate({"sample": 0, "steps": 4}), served)
+
+
+def test_the_first_scene_is_the_one_that_its_models_predict_best(monkeypatch: pytest.MonkeyPatch):
+    state, box = (tiny(f"scenes-{k}", scenes(k, size=64, max_objects=4, test=5)) for k in ("state", "box"))
+    points = tiny("points-dspn", multisets(5, variable=True, test=7))
+
+    for served in (state, box):
+        assert served.source is not None
+        third = served.source.batch(np.array([2]), 0).target
+
+        def knows(input: torch.Tensor, answer: Sets = third) -> Sets:
+            return Sets(answer.elements.expand(len(input), -1, -1), answer.mask.float().expand(len(input), -1))
+
+        monkeypatch.setattr(served.model, "predict", knows)  # the third scene, whatever it sees
+    choose_first_samples([state, points, box])
+    assert (state.first_sample, box.first_sample, points.first_sample) == (2, 2, 0)

@@ -13,7 +13,7 @@ from tests.web.page import Page
 
 pytestmark = pytest.mark.web
 pytest.importorskip("mkdocs", reason="make docs installs it")
-webdriver = pytest.importorskip("selenium.webdriver", reason="make test-web installs selenium")
+pytest.importorskip("selenium", reason="make test-web installs it")
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,13 +51,14 @@ def test_pages_need_no_network_and_fit(page: str, width: int, site: Path, driver
 
 
 def test_search_works_without_a_server(site: Path, driver: Any):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     Page(driver, "").resize(1280, 900)
     driver.get(f"file://{site}/index.html")
     field = driver.find_element("css selector", ".md-search__input")
     driver.execute_script("arguments[0].focus()", field)
     field.send_keys("suggest_step_size")
-    wait = webdriver.support.ui.WebDriverWait(driver, 60)
-    found = wait.until(lambda d: d.find_elements("css selector", ".md-search-result__link"))
+    found = WebDriverWait(driver, 60).until(lambda d: d.find_elements("css selector", ".md-search-result__link"))
     assert any("suggest_step_size" in link.get_attribute("href") for link in found)
     assert severe(driver) == []
 

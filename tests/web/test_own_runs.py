@@ -76,6 +76,7 @@ def test_every_kind_shows_samples_and_takes_uploads(page: Page):
         choose(page, name)
         assert page.ink(page.find("#panel-run .seen")) > 20, name
         assert page.ink(page.find("#panel-run .answers canvas")) > 20, name
+        assert page.box("#panel-run .answers canvas")["bottom"] <= page.run("return innerHeight"), name
         before = page.texts("#panel-run .seen-facts")
         page.click("#panel-run .after")
         page.until(lambda before=before: page.texts("#panel-run .seen-facts") != before)

@@ -95,7 +95,7 @@ class Served:
     def aspect(self) -> float:
         """Width divided by height of the images that the squares of the input come from, as far as it is known."""
         task = self.task
-        if self.run.experiment.data.name in ("scenes", "clevr"):
+        if self.run.experiment.data.name in ("scenes", "clevr") or scene_split(self.source) is not None:
             return ASPECT
         in_pixels = task.input_kind == "image" and task.kind in ("boxes", "points") and task.scale is not None
         return task.scale[0] / task.scale[1] if in_pixels and task.scale and task.scale[1] > 0 else 1.0

@@ -81,9 +81,10 @@ export function drawNumbers(canvas, elements, mask = null) {
   const context = clear(canvas), tone = colors();
   const rows = Math.max(elements.length, 1), first = mask ? 1 : 0, columns = (elements[0] || []).length + first;
   const all = elements.flat(), low = Math.min(0, ...all), high = Math.max(1, ...all);
+  const inner = 1 - 2 * MARGIN, gap = rows > 1 ? (0.12 * inner) / rows : 0;
   const paint = (value, i, j, wide) => {
     context.globalAlpha = Math.min(1, Math.max(0.04, value));
-    context.fillRect(put(j / columns), put(i / rows), (wide * 0.86) / columns, (0.86 * 0.85) / rows);
+    context.fillRect(put(j / columns), put(i / rows), (wide * inner) / columns, inner / rows - gap);
   };
   elements.forEach((element, i) => {
     context.fillStyle = tone.ink;

@@ -21,6 +21,7 @@ export function start(panel, models, label = "Scene") {
   const stage = new Stage(panel, models, { look: () => ({ image: shown.picture, truth: truth.checked }) });
 
   const shape = (aspect) => {
+    panel.querySelector(".workbench").classList.toggle("upright", aspect <= 1);
     for (const canvas of [pad, ...[...stage.cards.values()].map((card) => card.canvas)]) canvas.style.aspectRatio = String(aspect);
   };
   const drawInput = () => {
