@@ -16,6 +16,7 @@ from setpredict.decoders import (
     DSPN,
     Decoder,
     DenseDecoder,
+    ElementwiseDecoder,
     LSTMDecoder,
     MLPDecoder,
     SlotDecoder,
@@ -72,12 +73,18 @@ def _decoder(c: ModelConfig) -> nn.Module:
             raise UserError("decoder.hidden must have the width of the lstm, got ()")
         case "lstm":
             return LSTMDecoder(c.latent, **shape, hidden=d.hidden[0], variable=c.variable, mask_bias=d.mask_bias)
+        case "deep-sets" | "bilstm" if not d.hidden:
+            raise UserError(f"decoder.hidden must have the width of {d.kind}, got ()")
+        case "deep-sets" | "bilstm":
+            _check_input_elements(c, f"decoder.kind {d.kind}")
+            shape |= {"network": d.kind, "hidden": d.hidden[0], "variable": c.variable}
+            return ElementwiseDecoder(c.input.size, **shape)
         case "slots" | "transformer":
             shape |= {"steps": d.solver.steps, "width": d.width, "hidden": d.hidden, "variable": c.variable}
             if d.kind == "slots":
                 return SlotDecoder(_token_channels(c), **shape)
             if d.queries.startswith("input"):
-                _check_input_elements(c, "decoder.queries")
+                _check_input_elements(c, "decoder.queries input")
             return TransformerDecoder(_token_channels(c), **shape, heads=d.heads, queries=d.queries)
         case "dspn" if c.encoder.mask == "filter":
             raise UserError("encoder.mask 'filter' has no gradient for DSPN's soft masks; use 'feature' or 'weight'")
@@ -88,7 +95,7 @@ def _decoder(c: ModelConfig) -> nn.Module:
             if d.initial == "sized" and not c.encoder.mask_sum:
                 raise UserError("decoder.initial sized reads the size of a set from its code: add --encoder.mask-sum")
             if d.initial == "input":
-                _check_input_elements(c, "decoder.initial")
+                _check_input_elements(c, "decoder.initial input")
                 options["inputs"] = c.feature_scale[: c.input.size] or (1.0,) * c.input.size
             return DSPN(
                 encoder,
@@ -105,7 +112,8 @@ def _decoder(c: ModelConfig) -> nn.Module:
                 project=_projection(c),
                 recompute=d.recompute,
             )
-    raise UserError(f"decoder.kind must be dspn, slots, transformer, mlp, lstm, dense or module:Class, got {d.kind!r}")
+    kinds = "dspn, slots, transformer, mlp, lstm, dense, deep-sets, bilstm or module:Class"
+    raise UserError(f"decoder.kind must be {kinds}, got {d.kind!r}")
 
 
 def _projection(c: ModelConfig) -> Callable[[Tensor], Tensor] | None:
@@ -120,9 +128,9 @@ def _check_input_elements(c: ModelConfig, option: str) -> None:
     """Raise a UserError if the elements of the input cannot be those that the output starts from."""
     size = c.input.max_size or c.max_size
     if c.input.kind != "set":
-        raise UserError(f"{option} input starts from the elements of an input set, but the input is a {c.input.kind}")
+        raise UserError(f"{option} starts from the elements of an input set, but the input is a {c.input.kind}")
     if size > c.max_size or (size < c.max_size and not c.variable):
-        raise UserError(f"{option} input needs an output element for each of {size} input elements, got {c.max_size}")
+        raise UserError(f"{option} needs an output element for each of {size} input elements, got {c.max_size}")
 
 
 def _token_channels(c: ModelConfig) -> int:

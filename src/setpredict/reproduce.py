@@ -16,6 +16,7 @@ from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
 from setpredict.core.paths import data_folder
 from setpredict.core.revision import revision
+from setpredict.metrics.units import DISTANCES, EXACT
 from setpredict.presets import Scale
 from setpredict.report.results import lay_out
 from setpredict.report.tables.text import terminal
@@ -208,7 +209,7 @@ def record(
 
 def curve(folder: RunFolder, metrics: Sequence[str] | dict[str, float]) -> dict[str, list[float]]:
     """The validations: training minutes, and each metric that tables show."""
-    names = [n for n in metrics if n in ("chamfer", "hungarian") or n.startswith("AP")]
+    names = [n for n in metrics if n in DISTANCES or n in EXACT or n.startswith("AP")]
     rows = folder.read_log()
     minutes = {row["step"]: float(row["minutes"]) for row in rows if "minutes" in row}
     validations = [row for row in rows if f"val_{names[0]}" in row]

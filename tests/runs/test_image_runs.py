@@ -106,6 +106,10 @@ def test_the_dense_head_alone_is_a_decoder(images, tmp_path):
     taken = [name for name in after if name.startswith("input_encoder.backbone.")]
     assert taken
     assert differences({n: dense[n] for n in taken}, {n: after[n] for n in taken}) == []
+    images.data, images.decoder = replace(images.data, target="box"), DecoderConfig(initial="dense")
+    go(images, tmp_path / "boxes", init_from=tmp_path / "dense")  # with a head of their own
+    boxes = load(tmp_path / "boxes").model.state_dict()
+    assert differences({n: dense[n] for n in taken}, {n: boxes[n] for n in taken}) == []
     images.input = replace(images.input, widths=(4, 4, 8))
     with pytest.raises(UserError, match="does not fit the model: of another shape"):
         go(images, tmp_path / "other", init_from=tmp_path / "dense")

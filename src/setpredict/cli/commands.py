@@ -10,7 +10,9 @@ from tyro.conf import Positional, UseAppendAction, arg
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 
-TableName = Literal["mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "ablations", "images"]
+TableName = Literal[
+    "mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "numbering", "ablations", "images"
+]
 
 
 def reproduce(

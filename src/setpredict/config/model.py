@@ -104,9 +104,9 @@ class DecoderConfig:
     """
 
     kind: str = "dspn"
-    """dspn, slots (Slot Attention), transformer (as in DETR), mlp, lstm, dense (the dense head alone), auto (chosen for
-    the data), or your own as package.module:Class, called with (latent, max_size, features, variable), and with
-    channels=C if it needs tokens."""
+    """dspn, slots (Slot Attention), transformer (as in DETR), mlp, lstm, dense (the dense head alone), deep-sets or
+    bilstm (sets from sets: one output element per input element), auto (chosen for the data), or your own as
+    package.module:Class, called with (latent, max_size, features, variable), and with channels=C if it needs tokens."""
     solver: Annotated[GradientDescent, arg(name="")] = field(default_factory=GradientDescent)
     """The inner loop: steps, step size, momentum."""
     gradient: Annotated[Gradient, _GRADIENT] = field(default_factory=Unrolled)
@@ -141,7 +141,7 @@ class DecoderConfig:
     hardly grows with T."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of the mlp decoder, of a predicted initial set, and of the network in every step of slots and
-    transformer; the lstm uses the first."""
+    transformer; lstm, deep-sets and bilstm use the first."""
     mask_bias: float = 0.0
     """mlp, lstm and a predicted initial set: added to the masks (1 on MNIST; without it, outputs get stuck at 0)."""
 
@@ -153,6 +153,7 @@ class DecoderConfig:
         ('iDSPN', 'MyDecoder')
         """
         named = {"dense": "Dense head", "slots": "Slot Attention", "transformer": "Transformer"}
+        named |= {"deep-sets": "Deep Sets", "bilstm": "BiLSTM"}
         if self.kind in named:
             return named[self.kind]
         if self.kind != "dspn":

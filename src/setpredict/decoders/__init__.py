@@ -2,6 +2,7 @@
 
 from setpredict.decoders.dense import DenseDecoder
 from setpredict.decoders.dspn import DSPN
+from setpredict.decoders.elementwise import ElementwiseDecoder
 from setpredict.decoders.initial import InputSet, PredictedSet, RandomSet, SharedSet, SizedSet, initial_set
 from setpredict.decoders.inner.descent import Descent, descend
 from setpredict.decoders.inner.diagnosis import Diagnosis, diagnose, suggest_step_size
@@ -18,6 +19,7 @@ __all__ = [
     "DenseDecoder",
     "Descent",
     "Diagnosis",
+    "ElementwiseDecoder",
     "InputSet",
     "LSTMDecoder",
     "Layered",

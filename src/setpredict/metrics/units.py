@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 DISTANCES = ("chamfer", "hungarian")
+EXACT = ("set_accuracy", "element_accuracy")
+"""The metrics of elements that consist of categories only."""
 
 
 def percent(name: str) -> bool:

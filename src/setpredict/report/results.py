@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.metrics.units import DISTANCES, heading, percent
+from setpredict.metrics.units import DISTANCES, EXACT, heading, percent
 from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
 from setpredict.report.tables.paper import TABLES
 from setpredict.report.tables.text import markdown, published, summary
@@ -165,9 +165,9 @@ def _table(
 
 
 def metric_names(entries: Sequence[Entry]) -> list[str]:
-    """The metrics in the columns of a table: average precisions, or else distances, then sizes and steps taken."""
+    """The metrics in the columns of a table: average precisions, exact matches, or distances; sizes and steps taken."""
     metrics = entries[0]["evaluations"][0]["metrics"]
-    precisions = [n for n in metrics if n.startswith("AP")]
+    precisions = [n for n in metrics if n.startswith("AP")] or [n for n in EXACT if n in metrics]
     stopped = any("steps_taken" in e["evaluations"][0]["metrics"] for e in entries)
     sizes = [n for n in metrics if n == "size_accuracy"]
     return (precisions or [n for n in metrics if n in DISTANCES]) + sizes + ["steps_taken"] * stopped

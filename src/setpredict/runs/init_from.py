@@ -33,7 +33,7 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
         known, encoder = model.state_dict(), ("input_encoder.backbone.", "input_encoder.head.")
         if "vector" not in cast(Decoder, model.decoder).needs:  # it ends with the feature map
             weights = {name: w for name, w in weights.items() if name in known or not name.startswith(encoder)}
-        own = {name: w for name, w in known.items() if not name.startswith(encoder)}
+        own = {name: w for name, w in known.items() if not name.startswith("input_encoder.backbone.")}
         check_weights(model, own | weights, Path(run))
         model.load_state_dict(weights, strict=False)
         return
