@@ -58,7 +58,7 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) -e '.[dev,web]'
+	$(PIP) -e '.[dev,web,export]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base
@@ -66,7 +66,7 @@ $(VENV)/.docs: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev $(VENV)/.docs
-	$(PIP) -e '.[dev,web,docs,browser]'
+	$(PIP) -e '.[dev,web,export,docs,browser]'
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { apt-get -qq update && apt-get -qq install -y chromium chromium-driver; }
 	@touch $@

@@ -21,8 +21,10 @@ from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
 from setpredict.core.weights import check_header, load_weights, save_weights
+from setpredict.data.task import SetTask
 from setpredict.decoders import Decoder, DenseDecoder, Layered, RandomSet
 from setpredict.encoders import Code, ImageEncoder, as_code
+from setpredict.export.predictor import export_predictor
 from setpredict.parts import make_parts
 from setpredict.sets import Prediction, Sets
 
@@ -226,6 +228,30 @@ class SetPredictor(nn.Module):
         with atomic(folder / WEIGHTS) as temporary:
             save_weights(self, temporary)
         write_text(folder / CONFIG, json.dumps(to_json(self.config), indent=2) + "\n")
+
+    def to_onnx(
+        self,
+        path: str | Path,
+        *,
+        steps: int | None = None,
+        trajectory: bool = False,
+        task: SetTask | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write the model as an ONNX file that takes batches of any size (`pip install 'setpredict[export]'`).
+
+        Inputs are `input` (batch, …) and, for sets that differ in size, `input_mask`, a bool (batch, N). Outputs are
+        `elements` (batch, N, D) and `mask` (batch, N): elements with a mask above 0.5 are present.
+
+        Args:
+            path: The file.
+            steps: T, instead of the decoder's.
+            trajectory: Write all sets from Y0 to YT, (T + 1, batch, N, D), and for decoders with a representation loss
+                also `repr_loss`, (T + 1, batch).
+            task: The description of the data, which the file then carries: names, units, categories.
+            name: The model's name, which the file then carries.
+        """
+        export_predictor(self, path, steps, trajectory, task, name)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: str = "cpu", allow_own_code: bool = False) -> SetPredictor:

@@ -68,5 +68,5 @@ def compute_in_parts(
 
 def pad_rows(rows: Float[Tensor, "M K"]) -> Float[Tensor, "P K"]:
     """At least `FEWEST_ROWS` rows: these, then zeros."""
-    missing = FEWEST_ROWS - len(rows)
+    missing = FEWEST_ROWS - rows.shape[0]
     return rows if missing <= 0 else torch.nn.functional.pad(rows, (0, 0, 0, missing))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
+from setpredict.core.modes import is_tracing
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, initial_set
 from setpredict.decoders.inner.descent import descend
@@ -250,7 +251,7 @@ def _known(value: int | None, encoder: nn.Module, name: str) -> int:
 def _full_precision(z: Tensor) -> Tensor:
     if z.ndim != 2:
         raise ValueError(f"z must have shape (B, L), got {tuple(z.shape)}")
-    if not bool(torch.isfinite(z).all()):
+    if not is_tracing() and not bool(torch.isfinite(z).all()):
         b, i = torch.nonzero(~torch.isfinite(z))[0].tolist()
         raise NotFinite(f"the vector to decode of sample {b} is {z[b, i].item()} at position {i}")
     return z.float() if z.dtype in HALF else z

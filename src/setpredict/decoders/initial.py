@@ -107,7 +107,7 @@ class SharedSet(nn.Module):
             self.register_buffer("values", values)
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        return self.values.to(code.vector.dtype).expand(len(code), -1, -1)
+        return self.values.to(code.vector.dtype).expand(code.vector.shape[0], -1, -1)
 
 
 class RandomSet(nn.Module):
@@ -142,7 +142,7 @@ class RandomSet(nn.Module):
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
         if keys is None and self.training:
             keys = torch.randint(2**62, (len(code),))
-        values = self.evaluation.repeat(len(code), 1, 1) if keys is None else self._draw(keys)
+        values = self.evaluation.repeat(code.vector.shape[0], 1, 1) if keys is None else self._draw(keys)
         values = values.to(code.vector)
         if self.mask is None:
             return values
@@ -217,7 +217,7 @@ class PredictedSet(nn.Module):
         self.network = MLP(latent, hidden, size * (features + (mask is not None)))
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        values = self.network(pad_rows(code.vector))[: len(code)].unflatten(1, (self.size, -1))
+        values = self.network(pad_rows(code.vector))[: code.vector.shape[0]].unflatten(1, (self.size, -1))
         if self.mask is None:
             return values
         return torch.cat([values[..., :-1], values[..., -1:] + self.mask], dim=-1)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from setpredict.core.loops import State, traced_loop
+from setpredict.core.modes import is_tracing
 from setpredict.decoders.mlp import one_shot
 from setpredict.encoders import Code, as_code
 from setpredict.encoders.mlp import xavier
@@ -49,9 +54,23 @@ class LSTMDecoder(nn.Module):
         self, code: Code | Float[Tensor, "B L"], *, steps: int | None = None, keys: Tensor | None = None
     ) -> Prediction:
         z = as_code(code).vector
-        cell = self.cell(z)[None]
-        hidden, _ = self.lstm(z.new_zeros(len(z), self.max_size, 1), (cell * 0, cell))
+        cell = self.cell(z)
+        hidden = self._traced(cell) if is_tracing() else self._hidden(cell)
         return one_shot(self.output(hidden), self.variable, self.mask_bias)
+
+    def _hidden(self, cell: Float[Tensor, "B H"]) -> Float[Tensor, "B N H"]:
+        """The hidden states of the N steps."""
+        return self.lstm(cell.new_zeros(len(cell), self.max_size, 1), ((cell * 0)[None], cell[None]))[0]
+
+    def _traced(self, cell: Float[Tensor, "B H"]) -> Float[Tensor, "B N H"]:
+        """The same in a trace, which holds one step."""
+        weights = cast(tuple[Tensor, ...], tuple(self.lstm._flat_weights))
+
+        def step(state: State) -> tuple[State, State]:
+            return torch.lstm_cell(torch.zeros_like(state[0][:, :1]), state, *weights), ()
+
+        (hidden, _), _ = traced_loop(step, (cell * 0, cell), self.max_size)  # (N, B, H)
+        return hidden.transpose(0, 1)
 
     def target_loss(self, target: Sets, code: Code | Tensor) -> None:
         return None

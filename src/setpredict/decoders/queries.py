@@ -35,7 +35,7 @@ class LearnedQueries(nn.Module):
         self.values = nn.Parameter(torch.randn(count, width))
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N W"]:
-        return self.values.to(code.vector.dtype).expand(len(code), -1, -1)
+        return self.values.to(code.vector.dtype).expand(code.vector.shape[0], -1, -1)
 
 
 class InputQueries(nn.Module):

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from setpredict.core.errors import UserError
+from setpredict.core.loops import State, traced_loop
+from setpredict.core.modes import is_tracing
 from setpredict.decoders.queries import GaussianQueries
 from setpredict.encoders import MLP, Code, as_code
 from setpredict.encoders.tokens import needed_tokens
@@ -68,8 +70,15 @@ class SlotDecoder(nn.Module):
         inputs = self.inputs(needed_tokens(code))  # (B, P, W)
         key, value = self.attention.key(inputs), self.attention.value(inputs)
         slots = self.slots(code, keys)  # (B, N, W)
-        trajectory = [slots.detach()]
-        for _ in range(self.steps if steps is None else steps):
+        trajectory, T = [slots.detach()], self.steps if steps is None else steps
+        if is_tracing() and T:
+
+            def step(state: State) -> tuple[State, State]:
+                return (self.attention(state[0], key, value, code.token_mask),), ()
+
+            trajectory += traced_loop(step, (slots,), T)[0][0].unbind()
+            return read_out(trajectory, self.output, self.variable)
+        for _ in range(T):
             slots = self.attention(slots, key, value, code.token_mask)
             trajectory.append(slots)
         return read_out(trajectory, self.output, self.variable)

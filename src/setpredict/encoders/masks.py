@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from setpredict.core.errors import UserError
+from setpredict.core.modes import is_tracing
 from setpredict.sets import Mask
 
 MASK_SUM = 4.0
@@ -33,7 +34,7 @@ def split_mask(
     if role == "none":
         if mask is not None and mask.dtype != torch.bool:
             raise TypeError("this set encoder has mask='none' (sets of fixed size), but was given a soft mask")
-        if mask is not None and not bool(mask.all()):
+        if mask is not None and not is_tracing() and not bool(mask.all()):
             least = int(mask.sum(dim=1).min())
             raise UserError(f"this set encoder takes sets of exactly {N} elements, got one of {least}")
         return elements, None, None

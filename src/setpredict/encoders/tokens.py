@@ -26,7 +26,7 @@ class SetTokens(nn.Module):
         self.encoder = encoder
 
     def forward(self, elements: Float[Tensor, "B N D"], mask: Mask | None = None) -> Code:
-        vector = elements.new_zeros(len(elements), 0) if self.encoder is None else self.encoder(elements, mask)
+        vector = elements.new_zeros(elements.shape[0], 0) if self.encoder is None else self.encoder(elements, mask)
         return Code(vector, tokens=elements, token_mask=None if mask is None else mask > 0.5)
 
 

@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from setpredict.config import Gradient, GradientDescent, Unrolled
+from setpredict.core.loops import State, traced_loop
+from setpredict.core.modes import is_tracing
 from setpredict.decoders.inner.gradient import Projection, pass_through
 from setpredict.decoders.inner.objective import FunctionObjective, Objective
 from setpredict.decoders.inner.solver import direction, per_sample
@@ -60,6 +62,8 @@ def descend(
     if first:
         y = y.detach()  # the anchor is not: the penalty of the differentiated steps is its gradient
     loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor)
+    if is_tracing() and T:
+        return _traced(loop, y, T)
     states, losses, norms = [y], [], []
     for t in range(T):
         if loop.all_stopped:
@@ -76,7 +80,7 @@ def descend(
     return Descent(
         torch.stack(states + states[-1:] * rest),
         torch.stack(losses + losses[-1:] * rest),
-        torch.stack(norms + norms[-1:] * rest) if T else y.new_zeros(0, len(y)),
+        torch.stack(norms + norms[-1:] * rest) if T else y.new_zeros(0, y.shape[0]),
         loop.taken,
         grad_from=first + 1 if first else 0,
     )
@@ -98,9 +102,10 @@ class _Loop:
             objective, solver, gradient, project, scale
         )  # fmt: skip
         self.anchor, self.velocity = anchor, torch.zeros_like(anchor)
-        self.active = torch.ones(len(anchor), dtype=torch.bool, device=anchor.device)
+        self.active = torch.ones(anchor.shape[0], dtype=torch.bool, device=anchor.device)
         self.taken = self.active.long() * 0
-        self.skips = solver.stop_below is not None and not torch.is_grad_enabled()  # stopped samples cost nothing
+        # Stopped samples cost nothing where no gradient and no trace has to know of them.
+        self.skips = solver.stop_below is not None and not torch.is_grad_enabled() and not is_tracing()
         self.found: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -136,6 +141,27 @@ class _Loop:
         return new
 
 
+def _traced(loop: _Loop, y: Tensor, steps: int) -> Descent:
+    """The same in a trace, which holds one step."""
+    carried = ["velocity"] * bool(loop.solver.momentum) + ["active", "taken"] * (loop.solver.stop_below is not None)
+
+    def carry() -> State:
+        return tuple(getattr(loop, name) for name in carried)
+
+    def step(state: State) -> tuple[State, State]:
+        y, *values = state
+        for name, value in zip(carried, values):
+            setattr(loop, name, value)
+        loss, grad = loop.evaluate(y)
+        y = loop.step(y, loss, grad, last=False)
+        return (y, *carry()), (loss, grad.flatten(1).norm(dim=1))
+
+    (states, *values), (losses, norms) = traced_loop(step, (y, *carry()), steps)
+    last = loop.objective.losses(states[-1])
+    taken = values[-1][-1] if "taken" in carried else loop.taken
+    return Descent(torch.cat([y[None], states]), torch.cat([losses, last[None]]), norms, taken, grad_from=0)
+
+
 def _moving(active: Bool[Tensor, " B"]) -> Int[Tensor, " b"] | None:
     """The indices of the samples that have not stopped; None if all still move."""
     return None if bool(active.all()) else active.nonzero().squeeze(1)
@@ -143,6 +169,6 @@ def _moving(active: Bool[Tensor, " B"]) -> Int[Tensor, " b"] | None:
 
 def _project_start(start: Tensor, project: Projection) -> Tensor:
     """P(start); one set that all samples share stays one, so that a first pass can be shared too."""
-    if len(start) > 1 and start.stride(0) == 0:
+    if start.shape[0] > 1 and start.stride(0) == 0:
         return project(start[:1]).expand_as(start)
     return project(start)

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from setpredict.core.errors import UserError
+from setpredict.core.modes import is_tracing
 from setpredict.sets import Mask
 
 ReprLoss = Literal["huber", "squared"]
@@ -39,7 +40,16 @@ class Objective(Protocol):
 def value_and_grad(
     losses: Callable[[Tensor], Tensor], y: Float[Tensor, "B ..."]
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, "B ..."]]:
-    """Losses and gradients by `torch.func`, which also works inside no_grad, inference_mode and DDP."""
+    """Losses and gradients by `torch.func`, which also works inside no_grad, inference_mode and DDP.
+
+    A trace has them by autograd: the wrappers of `torch.func` would make the size of its batch a constant.
+    """
+    if is_tracing():
+        with torch.enable_grad():
+            y = y.detach().requires_grad_()
+            each = losses(y)
+            (grad,) = torch.autograd.grad(each.sum(), y)
+        return each.detach(), grad
 
     def total(y: Tensor) -> tuple[Tensor, Tensor]:
         each = losses(y)

@@ -86,7 +86,7 @@ class ConvEncoder(nn.Module):
         S = self.image_size
         if images.shape[-2:] != (S, S):
             raise ValueError(f"this encoder takes {S}×{S} images, got {images.shape[-2]}×{images.shape[-1]}")
-        grid = self.coordinates.to(images.dtype).expand(len(images), -1, -1, -1)
+        grid = self.coordinates.to(images.dtype).expand(images.shape[0], -1, -1, -1)
         x = torch.cat([images, grid], dim=1).contiguous(memory_format=_format_of(images))
         x, scale, dense = normalized_sequence(self.stem, x), 2, None
         for stage in self.stages:
@@ -94,7 +94,7 @@ class ConvEncoder(nn.Module):
             if scale == self.stride:
                 dense = x
         assert dense is not None
-        return dense, x.new_zeros(len(x), 0) if self.tail is None else self.tail(x.flatten(1))
+        return dense, x.new_zeros(x.shape[0], 0) if self.tail is None else self.tail(x.flatten(1))
 
 
 def _format_of(images: Tensor) -> torch.memory_format:

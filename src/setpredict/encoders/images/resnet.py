@@ -163,4 +163,4 @@ class ResNetEncoder(nn.Module):
             x, scale = self.get_submodule(f"layer{i + 1}")(x), scale * (2 if i else 1)
             if scale == self.stride:
                 dense = x
-        return dense, x.new_zeros(len(x), 0) if self.tail is None else normalized_sequence(self.tail, x)
+        return dense, x.new_zeros(x.shape[0], 0) if self.tail is None else normalized_sequence(self.tail, x)
