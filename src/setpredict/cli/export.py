@@ -14,7 +14,6 @@ def export(
     out: Positional[Path],
     steps: int | None = None,
     trajectory: bool = False,
-    allow_own_code: bool = False,
 ) -> None:
     """Write a trained model as an ONNX file, which runs without Python and PyTorch.
 
@@ -23,12 +22,13 @@ def export(
         out: The file to write, such as model.onnx.
         steps: Inner steps (None: as trained).
         trajectory: Have the file give the sets of all steps instead of the last one alone.
-        allow_own_code: Import the run's own classes (module:Class) to say why they cannot be exported.
     """
-    from setpredict.runs.loaded import load
+    from setpredict.runs.loaded import load, own_classes
 
     if out.suffix != ".onnx":
         raise UserError(f"the file must end in .onnx, got {out}")
-    loaded = load(model, allow_own_code=allow_own_code)
+    for own in own_classes(model):
+        raise UserError(f"{model} has code of its own, {own}; only built-in encoders and decoders can be exported")
+    loaded = load(model)
     loaded.model.to_onnx(out, steps=steps, trajectory=trajectory, task=loaded.task, name=loaded.name)
     print(f"Written: {out} ({out.stat().st_size / 1e6:.1f} MB)")

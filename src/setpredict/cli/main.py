@@ -12,6 +12,7 @@ from setpredict import __version__
 from setpredict.cli import commands
 from setpredict.cli.compare import compare
 from setpredict.cli.evaluate import evaluate
+from setpredict.cli.export import export
 from setpredict.cli.predict import predict
 from setpredict.cli.process import is_first_process
 from setpredict.cli.train import train
@@ -33,6 +34,7 @@ COMMANDS = {
     "compare": _compare_help,
     "evaluate": evaluate,
     "predict": predict,
+    "export": export,
     "reproduce": commands.reproduce,
     "results": commands.results,
     "scenes": commands.scenes,

@@ -7,6 +7,7 @@ is between them into a loop (`export/loop.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch.onnx.ops
 from torch import Tensor
@@ -14,6 +15,7 @@ from torch import Tensor
 DOMAIN, BEGIN, END = "setpredict", "LoopBegin", "LoopEnd"
 
 State = tuple[Tensor, ...]
+Shape = Sequence[int | torch.SymInt]
 
 
 def traced_loop(step: Callable[[State], tuple[State, State]], state: State, count: int) -> tuple[State, State]:
@@ -30,7 +32,7 @@ def traced_loop(step: Callable[[State], tuple[State, State]], state: State, coun
     return stacked[: len(state)], stacked[len(state) :]
 
 
-def _mark(name: str, tensors: State, shapes: Sequence[Sequence[int]], attributes: dict[str, int]) -> State:
+def _mark(name: str, tensors: State, shapes: Sequence[Shape], attributes: dict[str, Any]) -> State:
     return tuple(
         torch.onnx.ops.symbolic_multi_out(
             f"{DOMAIN}::{name}", tensors, attributes, dtypes=[x.dtype for x in tensors], shapes=shapes, version=1

@@ -21,7 +21,11 @@ OPSET = 18
 
 
 def write_onnx(
-    program: ExportedProgram, path: str | Path, inputs: Sequence[str], outputs: Sequence[str], metadata: Mapping[str, str]
+    program: ExportedProgram,
+    path: str | Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    metadata: Mapping[str, str],
 ) -> None:
     """Translate a traced model and write it, replacing the file completely or not at all.
 
@@ -58,7 +62,9 @@ def write_onnx(
 
 def _sort(self: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
     """A stable sort: of equal values, TopK too has the one of the lower index first."""
-    size = op.Gather(op.Shape(self), op.Constant(value_ints=[dim]))
+    shape: Any = op.Shape(self)
+    axis: Any = op.Constant(value_ints=[dim])
+    size: Any = op.Gather(shape, axis)
     return op.TopK(self, size, axis=dim, largest=int(descending))
 
 
@@ -82,16 +88,17 @@ def _fill(graph: ir.Graph) -> None:
         fill = ir.tensor(value.numpy().reshape(1), name="value")
         new = ir.node("ConstantOfShape", [node.inputs[1]], {"value": fill})
         new.outputs[0].name = node.outputs[0].name
+        assert node.graph is not None
         ir.convenience.replace_nodes_and_values(node.graph, node, [node], [new], node.outputs, new.outputs)
 
 
 def _name_batch(graph: ir.Graph) -> None:
     """Name the batch axis of inputs and outputs, and forget the shapes of everything between."""
-    symbol = graph.inputs[0].shape[0]
-    ends = {*graph.inputs, *graph.outputs}
+    ends = {value: list(value.shape or ()) for value in (*graph.inputs, *graph.outputs)}
+    batch = ends[graph.inputs[0]][0]
     for node in graph.all_nodes():
         for value in node.outputs:
             if value not in ends:
                 value.type = value.shape = None
-    for value in ends:
-        value.shape = ir.Shape("batch" if size == symbol else size for size in value.shape)
+    for value, sizes in ends.items():
+        value.shape = ir.Shape("batch" if size == batch else size for size in sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from setpredict.export.quiet import quiet
 from setpredict.sets import Prediction, Sets
 
 
+@runtime_checkable
 class Predictor(Protocol):
     """What is exported: a `SetPredictor`."""
 
@@ -92,7 +93,7 @@ def _check(model: Predictor, steps: int | None) -> ModelConfig:
         raise UserError("this model was put together by hand; only one of SetPredictor.from_config can be exported")
     if not model.is_built_in:
         own = next(kind for kind in (model.config.encoder.kind, model.config.decoder.kind) if ":" in kind)
-        raise UserError(f"{own} is code of your own; only models of built-in encoders and decoders can be exported")
+        raise UserError(f"{own} is code of its own; only built-in encoders and decoders can be exported")
     if steps is None:
         return model.config
     if not model.steps:

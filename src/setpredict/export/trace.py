@@ -16,13 +16,13 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from setpredict.core.batch_parts import FEWEST_ROWS
+from setpredict.core.loops import Shape
 from setpredict.core.modes import evaluating, tracing
 
 aten = torch.ops.aten
 
-def trace(
-    model: nn.Module, compute: Callable[..., tuple[Tensor, ...]], example: Sequence[Tensor]
-) -> ExportedProgram:
+
+def trace(model: nn.Module, compute: Callable[..., tuple[Tensor, ...]], example: Sequence[Tensor]) -> ExportedProgram:
     """Record what a function computes with a model in evaluation mode; the first axis of all inputs is the batch.
 
     Args:
@@ -32,9 +32,9 @@ def trace(
     """
     inputs = tuple(x.repeat(_traced_batch(example), *[1] * (x.ndim - 1)) for x in example)
     with evaluating(model), torch.no_grad(), tracing():
-        recorded = make_fx(
-            compute, decomposition_table=BACKWARD, tracing_mode="symbolic", _allow_non_fake_inputs=True
-        )(*inputs)
+        recorded = make_fx(compute, decomposition_table=BACKWARD, tracing_mode="symbolic", _allow_non_fake_inputs=True)(
+            *inputs
+        )
     recorded.graph.eliminate_dead_code()
     recorded.recompile()
     shapes = tuple({0: Dim("batch")} for _ in inputs)
@@ -47,23 +47,24 @@ def _traced_batch(example: Sequence[Tensor]) -> int:
     return next(size for size in count(FEWEST_ROWS + 1) if size not in taken)
 
 
-def _select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
+def _select_backward(grad: Tensor, sizes: Shape, dim: int, index: int) -> Tensor:
     """The gradient of x.select(dim, index): zeros around it."""
-    before = index % sizes[dim]
-    return _pad(grad.unsqueeze(dim), sizes, dim, before, sizes[dim] - 1 - before)
+    size = int(sizes[dim])
+    return _pad(grad.unsqueeze(dim), sizes, dim, index % size, size - 1 - index % size)
 
 
-def _slice_backward(grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
+def _slice_backward(grad: Tensor, sizes: Shape, dim: int, start: int, end: int, step: int) -> Tensor:
     """The gradient of x[start:end] along an axis: zeros before and after it."""
     if start in (None, 0) and end in (None, sys.maxsize):  # the complete axis, such as that of the batch
         return grad
     if step != 1:
         raise NotImplementedError(f"the gradient of a slice with step {step}")
-    first, last, _ = slice(start, end).indices(sizes[dim])
-    return _pad(grad, sizes, dim, first, sizes[dim] - last)
+    size = int(sizes[dim])
+    first, last, _ = slice(start, end).indices(size)
+    return _pad(grad, sizes, dim, first, size - last)
 
 
-def _pad(x: Tensor, sizes: Sequence[int], dim: int, before: int, after: int) -> Tensor:
+def _pad(x: Tensor, sizes: Shape, dim: int, before: int, after: int) -> Tensor:
     axes_behind = len(sizes) - 1 - dim % len(sizes)
     return aten.constant_pad_nd.default(x, [0, 0] * axes_behind + [before, after], 0.0)
 

@@ -72,11 +72,16 @@ def load(name_or_path: str | Path, device: str = "cpu", allow_own_code: bool = F
     'iDSPN'
     """
     folder = RunFolder(find(name_or_path))
-    place = folder.path if (folder.path / CARD).is_file() else _best(folder)
+    place = _place(folder)
     kinds = own_kinds(read_config(place / CONFIG))
     allow(folder, kinds, allow_own_code)
     model = SetPredictor.from_pretrained(place, device, allow_own_code=bool(kinds)).eval()
     return _loaded_run(folder, model) if place != folder.path else _loaded_shipped(folder.path, model)
+
+
+def own_classes(name_or_path: str | Path) -> list[str]:
+    """The classes module:Class that a run is made of, without importing them."""
+    return own_kinds(read_config(_place(RunFolder(find(name_or_path))) / CONFIG))
 
 
 def find(name_or_path: str | Path) -> Path:
@@ -88,6 +93,11 @@ def find(name_or_path: str | Path) -> Path:
     if str(path) not in models:
         raise UserError(f"run {path} not found; shipped models are {', '.join(models)}")
     return models[str(path)]
+
+
+def _place(folder: RunFolder) -> Path:
+    """The folder of the weights: that of a shipped model itself, or that of a run's best model."""
+    return folder.path if (folder.path / CARD).is_file() else _best(folder)
 
 
 def _best(folder: RunFolder) -> Path:
