@@ -66,6 +66,9 @@ MODELS = {
         6, 2, encoder=EncoderConfig(hidden=(24,), pool="fspool-free", normalize=False),
         decoder=DecoderConfig("dspn", NESTEROV, gradient=Implicit(), loss="squared", mask="free", initial="random"),
     ),
+    "deep-sets": ModelConfig(
+        5, 2, input=InputConfig("set", 2), decoder=DecoderConfig("deep-sets", hidden=(16,))
+    ),
     "slots": ModelConfig(5, 2, input=InputConfig("set", 2), decoder=DecoderConfig("slots", STEPS, width=16)),
     "slots on images": ModelConfig(5, 2, input=IMAGE, decoder=DecoderConfig("slots", STEPS, width=16)),
     "transformer": ModelConfig(5, 2, input=IMAGE, decoder=DecoderConfig("transformer", STEPS, width=16, heads=2)),
@@ -245,6 +248,8 @@ def test_models_that_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.Monk
         SetPredictor(model.input_encoder, model.decoder).to_onnx(path)
     with pytest.raises(UserError, match="this transformer takes at most 3 steps, got 4"):
         SetPredictor.from_config(MODELS["transformer"]).to_onnx(path, steps=4)
+    with pytest.raises(UserError, match="a bilstm cannot be exported"):
+        SetPredictor.from_config(replace(MODELS["slots"], decoder=DecoderConfig("bilstm", hidden=(16,)))).to_onnx(path)
     own = replace(MODELS["dspn"], decoder=DecoderConfig("my_decoder:Decoder"))
     with pytest.raises(UserError, match="my_decoder:Decoder is code of its own; only built-in"):
         SetPredictor(model.input_encoder, model.decoder, own).to_onnx(path)

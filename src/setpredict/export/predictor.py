@@ -94,6 +94,8 @@ def _check(model: Predictor, steps: int | None) -> ModelConfig:
     if not model.is_built_in:
         own = next(kind for kind in (model.config.encoder.kind, model.config.decoder.kind) if ":" in kind)
         raise UserError(f"{own} is code of its own; only built-in encoders and decoders can be exported")
+    if model.config.decoder.kind == "bilstm":
+        raise UserError("a bilstm cannot be exported: PyTorch's tracer fixes the size of its batch")
     if steps is None:
         return model.config
     if not model.steps:
