@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex, to_rgb
@@ -26,6 +27,7 @@ from setpredict.report.figures.contact_sheet import DPI, category_colors, contac
 from setpredict.report.figures.curves import training_curves
 from setpredict.report.figures.dark import darken
 from setpredict.report.figures.drawing import draw_boxes, draw_points, draw_set, some_steps
+from setpredict.report.figures.legend import picture_legend
 from setpredict.report.figures.palette import DARK, DARK_CARD, INK, LINE_COLORS, MASK_COLORMAP, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
 from setpredict.report.figures.progression import progression, save
@@ -266,6 +268,16 @@ def test_text_and_lines_are_light_on_a_dark_page():
     assert to_hex(blue.get_color()) == LINE_COLORS[2]
     assert to_hex(drawn.spines["left"].get_edgecolor()) == DARK["#000000"]
     assert dots.get_cmap().name == f"{MASK_COLORMAP}_r"
+
+
+def test_masks_in_a_dark_legend_have_the_colors_of_the_picture():
+    figure = Figure()
+    legend = figure.legend(handles=picture_legend(multisets(4, variable=True, val=3)))
+    darken(figure)
+    shown = {t.get_text(): to_hex(h.get_color()) for t, h in zip(legend.get_texts(), legend.legend_handles)}  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    reversed_map = colormaps[f"{MASK_COLORMAP}_r"]
+    assert shown["mask 1"] == to_hex(reversed_map(0.0))
+    assert shown["0.1"] == to_hex(reversed_map(0.9))
 
 
 def test_percentages_end_at_100_and_single_values_are_no_curve():

@@ -79,7 +79,7 @@ def take_report(page: Page, folder: Path, path: Path) -> None:
     page.resize(1100, 800)
     page.media()
     page.driver.get((folder / "report.html").as_uri())
-    save(page, path, 1100, 1560)
+    save(page, path, 1100, 1960)
 
 
 def save(page: Page, path: Path, width: float, height: float) -> None:

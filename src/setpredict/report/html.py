@@ -37,7 +37,7 @@ caption { text-align: left; padding: .3rem 0; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 td.number, th.number { text-align: right; white-space: nowrap; } td:first-child { min-width: 6rem; }
 @media (max-width: 40rem) {
-  body { padding: 1rem .75rem 3rem; } th, td { padding: .25rem .4rem; }
+  body { padding: 1rem .75rem 3rem; } th, td { padding: .25rem .3rem; } table { font-size: .82rem; }
   th.number { white-space: normal; } td { overflow-wrap: anywhere; }
 }
 td.heat { text-align: center; min-width: 2.6rem; }

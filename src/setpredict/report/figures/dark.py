@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
@@ -13,6 +14,9 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from setpredict.report.figures.palette import DARK, DARK_CARD, MASK_COLORMAP
+
+SHADES = {to_hex(colormaps[MASK_COLORMAP](i)): to_hex(colormaps[MASK_COLORMAP](255 - i)) for i in range(256)}
+"""Masks in a legend, as in the picture: what was dark becomes light."""
 
 
 def darken(figure: Figure) -> None:
@@ -52,5 +56,5 @@ def _darken_collection(drawn: Collection) -> None:
 def _dark(color) -> tuple[float, float, float, float] | str:
     if isinstance(color, str) and color in ("none", "auto"):
         return color
-    opacity = to_rgba(color)[3]
-    return (*to_rgba(DARK.get(to_hex(color), to_hex(color)))[:3], opacity)
+    opacity, plain = to_rgba(color)[3], to_hex(color)
+    return (*to_rgba(DARK.get(plain) or SHADES.get(plain) or plain)[:3], opacity)
