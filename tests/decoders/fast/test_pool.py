@@ -49,7 +49,7 @@ def test_pooling_and_its_derivatives(N, C, ties, dtype, tolerance):
         for own, shared in ((x, False), (None, False), (None, True)):
             given = slope, second, loss_grad, shared
             back = [
-                pooling.pool_backward(own, tangent, ranks, w, *given)
+                pooling.pool_backward(own, tangent, ranks, w, *given, torch.empty_like(x), torch.empty_like(x))
                 for w, ranks in ((weights, ours.ranks), (plain, oracle.ranks))
             ]
             assert_same(back[0], back[1], tolerance)

@@ -22,6 +22,7 @@ ENCODERS = {
     "relation": lambda: RelationEncoder(2, 33, 5, hidden=(24,)),
     "mask sum": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask_sum=True),
     "relation, mask sum": lambda: RelationEncoder(2, 16, 4, hidden=(24,), mask_sum=True),
+    "wide relation": lambda: RelationEncoder(2, 33, 5, hidden=(32, 16)),  # layers that fill vectors
     "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
     "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
     "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
@@ -114,7 +115,7 @@ def test_chunks_do_not_change_anything(monkeypatch, chunk):
 
 
 def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
-    for name in ("deep", "many elements", "relation"):
+    for name in ("deep", "many elements", "relation", "wide relation"):
         for shared in (False, True):
             encoder, y, z, _ = case(name, torch.float64, shared=shared)
             kernel = derivatives(
@@ -122,6 +123,7 @@ def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
             )
             with monkeypatch.context() as patch:
                 patch.setattr("setpredict.decoders.fast.pool.has_kernel", lambda x: False)
+                patch.setattr("setpredict.decoders.fast.first_layer._has_kernel", lambda rows: False)
                 objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
                 assert_close(derivatives(objective.value_and_grad, y, z, encoder), kernel, 1e-12)
 

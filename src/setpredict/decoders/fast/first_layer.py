@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from setpredict.core.threads import parallel_for
+from setpredict.decoders.fast import pair_kernels
+from setpredict.decoders.fast.lanes import LANES
 from setpredict.encoders.first_layer import ElementLayer, FirstLayer, PairLayer
 
 FEW = 16  # columns
@@ -22,12 +25,16 @@ class FastFirstLayer(Protocol):
     reduces: bool
     """Whether `reduce` returns less than ∂/∂a₁ itself."""
 
-    def forward(self, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-        """a₁ (b·R, H), written to `out`; without bias its derivative in direction y."""
+    def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
+        """h₁ = relu(a₁) (b·R, H), written to `out`."""
         ...
 
-    def reduce(self, delta: Tensor, size: int) -> tuple[Tensor, ...]:
-        """What suffices of ∂/∂a₁ (b·R, H) to know ∂/∂y and ∂/∂W₁: rows (b·N, H)."""
+    def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
+        """The derivative of h₁ in direction u of the elements, written to `out`."""
+        ...
+
+    def reduce(self, delta: Tensor, h: Tensor, size: int) -> tuple[Tensor, ...]:
+        """What suffices of ∂/∂h₁ (b·R, H) to know ∂/∂y and ∂/∂W₁: rows for the elements. `delta` may be overwritten."""
         ...
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
@@ -44,11 +51,14 @@ class FastElementLayer:
 
     layer, reduces = ElementLayer(), False
 
-    def forward(self, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-        return linear(y.flatten(0, 1), weight, bias, out)  # (b·N, H)
+    def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
+        return linear(y.flatten(0, 1), weight, bias, out).relu_()
 
-    def reduce(self, delta: Tensor, size: int) -> tuple[Tensor, ...]:
-        return (delta,)
+    def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
+        return gate(linear(u.flatten(0, 1), weight, None, out), h)
+
+    def reduce(self, delta: Tensor, h: Tensor, size: int) -> tuple[Tensor, ...]:
+        return (gate(delta, h),)
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
         return _narrow_product(reduced[0], weight.T.contiguous())
@@ -60,32 +70,81 @@ class FastElementLayer:
 
 
 class FastPairLayer:
-    """a₁[i, j] = y_i Lᵀ + y_j Rᵀ + b₁ with W₁ = [L, R]. Backward, only the sums over j and over i matter."""
+    """a₁[i, j] = y_i Lᵀ + y_j Rᵀ + b₁ with W₁ = [L, R]. Backward, only the sums over j and over i matter.
+
+    They are side by side in rows (b·N, 2H), as y_i Lᵀ and y_i Rᵀ are forward.
+    """
 
     layer, reduces = PairLayer(), True
 
-    def forward(self, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-        left, right = weight.chunk(2, dim=1)
+    def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
         b, N, _ = y.shape
-        y = y.flatten(0, 1)
-        first, second = linear(y, left, bias, None).view(b, N, 1, -1), linear(y, right, None, None).view(b, 1, N, -1)
-        torch.add(first, second, out=out.view(b, N, N, -1))
-        return out
+        halves = torch.mm(y.flatten(0, 1), _stacked(weight).T)
+        if _has_kernel(out):
+            return _run(pair_kernels.add_pairs, b, N, halves, bias.contiguous(), out=out)
+        left, right = _by_pairs(halves, b, N)
+        torch.add(left + bias, right, out=out.view(b, N, N, -1))
+        return out.relu_()
 
-    def reduce(self, delta: Tensor, size: int) -> tuple[Tensor, ...]:
-        pairs = delta.view(-1, size, size, delta.shape[1])  # (b, N, N, H)
-        return pairs.sum(dim=2).flatten(0, 1), pairs.sum(dim=1).flatten(0, 1)
+    def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
+        b, N, _ = u.shape
+        halves = torch.mm(u.flatten(0, 1), _stacked(weight).T)
+        if _has_kernel(out):
+            return _run(pair_kernels.add_gated_pairs, b, N, halves, h, out=out)
+        torch.add(*_by_pairs(halves, b, N), out=out.view(b, N, N, -1))
+        return gate(out, h)
+
+    def reduce(self, delta: Tensor, h: Tensor, size: int) -> tuple[Tensor, ...]:
+        b, H = len(delta) // size**2, delta.shape[1]
+        if _has_kernel(delta):
+            return (_run(pair_kernels.sum_gated_pairs, b, size, delta, h, out=delta.new_empty(b * size, 2 * H)),)
+        pairs = gate(delta, h).view(b, size, size, H)
+        return (torch.cat([pairs.sum(dim=2), pairs.sum(dim=1)], dim=2).flatten(0, 1),)
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
-        left, right = weight.chunk(2, dim=1)
-        return torch.mm(reduced[0], left).addmm_(reduced[1], right)
+        return torch.mm(reduced[0], _stacked(weight))
 
     def add_gradient(self, reduced: Sequence[Tensor], y: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         y = y.flatten(0, 1)
-        for part, half in zip(weight.T.chunk(2, dim=0), reduced):
+        for part, half in zip(weight.T.chunk(2, dim=0), reduced[0].chunk(2, dim=1)):
             part.addmm_(y.T, half)
         if bias is not None:
-            bias += reduced[0].sum(dim=0)
+            bias += reduced[0][:, : len(weight)].sum(dim=0)
+
+
+def _stacked(weight: Tensor) -> Tensor:
+    """[L, R] (H, 2D) with R below L, (2H, D)."""
+    H, D = weight.shape[0], weight.shape[1] // 2
+    return weight.view(H, 2, D).transpose(0, 1).reshape(2 * H, D)
+
+
+def _by_pairs(halves: Tensor, b: int, N: int) -> tuple[Tensor, Tensor]:
+    """Left and right (b·N, 2H), to be added for all pairs."""
+    left, right = halves.view(b, N, 2, -1).unbind(dim=2)
+    return left[:, :, None], right[:, None]
+
+
+def _has_kernel(rows: Tensor) -> bool:
+    """Whether the CPU kernels take rows (…, H)."""
+    known = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
+    return known and rows.shape[1] % LANES == 0 and rows.numel() > 0
+
+
+def _run(kernel: Any, b: int, N: int, *tensors: Tensor, out: Tensor) -> Tensor:
+    """Run a kernel of `pair_kernels` on a batch of b sets; the last array is its result."""
+    arrays = [t.detach().view(-1).numpy() for t in (*tensors, out)]
+    H = tensors[1].shape[-1]
+    parallel_for(b, lambda first, last, _: kernel(*arrays, N, H, first, last))
+    return out
+
+
+def gate(values: Tensor, h: Tensor) -> Tensor:
+    """ReLU's backward, in place; h of one sample is shared by all."""
+    if len(values) != len(h):
+        each = values.view(-1, *h.shape)
+        torch.ops.aten.threshold_backward.grad_input(each, h.expand_as(each), 0, grad_input=each)
+        return values
+    return torch.ops.aten.threshold_backward.grad_input(values, h, 0, grad_input=values)
 
 
 def _narrow_product(rows: Tensor, weight: Tensor) -> Tensor:

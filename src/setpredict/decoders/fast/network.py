@@ -14,7 +14,7 @@ from torch import Tensor
 
 from setpredict.core.batch_parts import THREAD_ROWS
 from setpredict.core.threads import workers
-from setpredict.decoders.fast.first_layer import FastFirstLayer, linear
+from setpredict.decoders.fast.first_layer import FastFirstLayer, gate, linear
 
 CHUNK_ROWS = 2048  # rows of the hidden layers at once: their values then stay in a CPU's cache
 
@@ -46,15 +46,6 @@ class Workspace:
         return have[:size].view(rows, columns)
 
 
-def gate(values: Tensor, h: Tensor) -> Tensor:
-    """ReLU's backward, in place; h of one sample is shared by all."""
-    if len(values) != len(h):
-        each = values.view(-1, *h.shape)
-        torch.ops.aten.threshold_backward.grad_input(each, h.expand_as(each), 0, grad_input=each)
-        return values
-    return torch.ops.aten.threshold_backward.grad_input(values, h, 0, grad_input=values)
-
-
 def hidden_layers(
     first: FastFirstLayer,
     y: Tensor,
@@ -70,8 +61,7 @@ def hidden_layers(
         if h is None:
             weight, bias = layers[2 * i], layers[2 * i + 1]
             out = y.new_empty(rows, len(bias)) if keep and i else workspace.take(("h", i), rows, len(bias), y)
-            h = first.forward(y, weight, bias, out) if i == 0 else linear(hidden[-1], weight, bias, out)
-            h.relu_()
+            h = first.hidden(y, weight, bias, out) if i == 0 else linear(hidden[-1], weight, bias, out).relu_()
         hidden.append(h)
     return hidden
 
@@ -84,8 +74,10 @@ def hidden_tangents(
     rows = len(u) * first.layer.rows(u.shape[1])
     for i, h in enumerate(hidden):
         out = workspace.take(("t", i), rows, h.shape[1], u)
-        ahead = first.forward(u, layers[0], None, out) if i == 0 else linear(tangents[-1], layers[2 * i], None, out)
-        tangents.append(gate(ahead, h))
+        if i == 0:
+            tangents.append(first.tangent(u, layers[0], h, out))
+        else:
+            tangents.append(gate(linear(tangents[-1], layers[2 * i], None, out), h))
     return tangents
 
 
@@ -98,7 +90,10 @@ def backward(
     lowest: int = 0,
     keep: Sequence[bool] = (),
 ) -> list[Any]:
-    """∂/∂a₁ … ∂/∂a_k from ∂/∂x (b·R, C), those not yet known, down to index `lowest`; see `keep` for memory."""
+    """∂/∂h₁, ∂/∂a₂ … ∂/∂a_k from ∂/∂x (b·R, C), those not yet known, down to index `lowest`.
+
+    The first layer takes ∂/∂h₁ itself back through its ReLU. Those of `keep` are in memory of their own.
+    """
     deltas: list[Any] = list(known)
     above = cotangent
     for i in range(len(hidden) - 1, lowest - 1, -1):
@@ -107,7 +102,8 @@ def backward(
             weight = layers[2 * i + 2]
             shape = len(cotangent), weight.shape[1]
             out = cotangent.new_empty(shape) if keep and keep[i] else workspace.take(("d", i), *shape, cotangent)
-            delta = gate(torch.mm(above, weight, out=out), hidden[i])
+            delta = torch.mm(above, weight, out=out)
+            delta = gate(delta, hidden[i]) if i else delta
         deltas[i] = above = delta
     return deltas
 

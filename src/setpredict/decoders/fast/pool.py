@@ -118,16 +118,21 @@ def pool_backward(
     second_derivative: Tensor,
     loss_grad: Tensor | None,
     shared: bool,
+    of_tangent: Tensor,
+    of_x: Tensor,
 ) -> PoolCotangents:
     """Given the tangent ẋ (B, N, C) and the cotangent of the losses (B,); x (S, N, C) for the weights' gradient only.
 
-    `shared`: x is one set for all samples, whose backward pass the caller takes once.
+    `shared`: x is one set for all samples, whose backward pass the caller takes once. `of_tangent` and `of_x` (B, N, C)
+    are memory for the results of these names.
     """
     B, N, C = tangent.shape
     if weights.blocks is not None:
         tangent, ranks, slope, second_derivative = (_padded(t) for t in (tangent, ranks, slope, second_derivative))
-        of_tangent, of_code = torch.empty_like(tangent), torch.empty_like(slope)
-        of_x = tangent.new_empty(0) if shared else torch.empty_like(tangent)
+        of_code = torch.empty_like(slope)
+        if tangent.shape != of_tangent.shape:
+            of_tangent, of_x = torch.empty_like(tangent), torch.empty_like(tangent)
+        of_x = of_x.flatten()[:0] if shared else of_x
         own = tangent.new_empty(0) if x is None else _padded(x)
         grad = weights.blocks.new_zeros(workers(B), *(weights.blocks.shape if x is not None else (0,)))
         given = tangent.new_zeros(B) if loss_grad is None else loss_grad.contiguous()
@@ -147,7 +152,8 @@ def pool_backward(
         values = slope[:, None] * tangent + of_code[:, None] * x
         index = ranks.expand(B, N, C).flatten(0, 1).long()
         grad = weights.values.new_zeros(N, C).scatter_add_(0, index, values.flatten(0, 1))
-    return PoolCotangents(slope[:, None] * each, None if shared else of_code[:, None] * each, of_code, grad)
+    torch.mul(slope[:, None], each, out=of_tangent)
+    return PoolCotangents(of_tangent, None if shared else torch.mul(of_code[:, None], each, out=of_x), of_code, grad)
 
 
 def by_rank(weights: Tensor, ranks: Tensor) -> Tensor:

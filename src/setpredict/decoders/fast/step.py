@@ -50,7 +50,7 @@ class Plan:
         return i > 0 and not self.recompute
 
     def keeps_delta(self, i: int, k: int, C: int) -> bool:
-        """Of ∂/∂a₁ the first layer keeps what is needed; ∂/∂a_k is recomputed if its products are short."""
+        """Of ∂/∂h₁ the first layer keeps what is needed; ∂/∂a_k is recomputed if its products are short."""
         return i > 0 and not self.recompute and (i < k - 1 or C > SHORT)
 
 
@@ -61,8 +61,8 @@ class Chunk:
     x: Any  # (s, R, C), the pool's input; s is b, or 1 for a set that all share
     ranks: Any  # (s, R, C)
     hidden: Sequence[Any]  # h₁ … h_k, (s·R, H)
-    deltas: Sequence[Any]  # ∂/∂a₁ … ∂/∂a_k, (b·R, H)
-    reduced: Sequence[Any]  # of ∂/∂a₁, by the first layer
+    deltas: Sequence[Any]  # ∂/∂h₁, ∂/∂a₂ … ∂/∂a_k, (b·R, H)
+    reduced: Sequence[Any]  # of ∂/∂h₁, by the first layer
 
     def trimmed(self, plan: Plan, first: bool) -> list[Tensor | None]:
         """What is kept: `first` is False for all but the first chunk of a shared set, whose values are kept once."""
@@ -146,7 +146,7 @@ class _Forward:
             torch.mul(slope[:, None], pooled.weights, out=each)
         self.slope[part] = slope
         deltas = backward(cotangent, hidden, self.layers, [None] * self.k, workspace, keep=self.keeps)
-        reduced = plan.first.reduce(deltas[0], self.N)
+        reduced = plan.first.reduce(deltas[0], hidden[0], self.N)
         self.grad[part] = plan.first.backward(reduced, self.layers[0]).view(len(z), *self.y.shape[1:])
         if self.keep:
             first = i == 0 or self.shared is None
@@ -217,9 +217,9 @@ class _Backward:
         tangents = hidden_tangents(first, u, hidden, layers, workspace)
         out = workspace.take("x", len(tangents[-1]), C, u)
         tangent_x = linear(tangents[-1], layers[-2], None, out).view(len(u), -1, C)
-        back = pool_backward(
-            x, tangent_x, ranks, self.weights, self.slope[part], self.second_derivative[part], loss_grad, self.shared
-        )
+        of_tangent, of_x = (workspace.take(name, len(out), C, u).view_as(tangent_x) for name in ("of_tangent", "of_x"))
+        known = self.slope[part], self.second_derivative[part], loss_grad
+        back = pool_backward(x, tangent_x, ranks, self.weights, *known, self.shared, of_tangent, of_x)
         self.code_cotangent[part] = back.of_code
         if self.weigh:
             self.weight_grads[worker] += back.weights
@@ -227,7 +227,7 @@ class _Backward:
             known = have.reduced[0] is not None
             of_tangent = back.of_tangent.flatten(0, 1)
             deltas = backward(of_tangent, hidden, layers, have.deltas, workspace, lowest=int(known))
-            reduced = have.reduced if known else first.reduce(deltas[0], u.shape[1])
+            reduced = have.reduced if known else first.reduce(deltas[0], hidden[0], u.shape[1])
             add_gradients(first, self.grads[worker], of_tangent, deltas, reduced, tangents, u, biases=False)
         if back.of_x is not None:
             self.grad_y[part] = self._through_network(back.of_x, hidden, self.y[part], worker)
@@ -236,7 +236,7 @@ class _Backward:
         """From ∂/∂x (s, R, C) back to ∂/∂y, adding to the gradients of the layers."""
         cotangent, first = cotangent.flatten(0, 1), self.plan.first
         deltas = backward(cotangent, hidden, self.layers, [None] * len(hidden), self.plan.workspace(worker))
-        reduced = first.reduce(deltas[0], y.shape[1])
+        reduced = first.reduce(deltas[0], hidden[0], y.shape[1])
         if self.train:
             add_gradients(first, self.grads[worker], cotangent, deltas, reduced, hidden, y, biases=True)
         return first.backward(reduced, self.layers[0]).view_as(y)
