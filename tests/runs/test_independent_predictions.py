@@ -27,6 +27,10 @@ FRESH = {
     "slots on an image": ModelConfig(
         5, 2, input=InputConfig("conv", 32, widths=(8, 16)), decoder=DecoderConfig("slots", THREE_STEPS, width=16)
     ),
+    "from a dense head": ModelConfig(
+        5, 4, input=InputConfig("conv", 32, widths=(8, 16), dense=True), elements="boxes", encoder=SMALL,
+        decoder=DecoderConfig(solver=THREE_STEPS, initial="dense"),
+    ),
     "lstm": ModelConfig(5, 2, encoder=SMALL, decoder=DecoderConfig("lstm", hidden=(32,))),
 }  # fmt: skip
 

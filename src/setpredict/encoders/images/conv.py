@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from setpredict.core.batch_parts import pad_rows
 from setpredict.core.errors import UserError
 from setpredict.encoders.images.folding import normalized_sequence
 from setpredict.encoders.images.resnet import BasicBlock
@@ -94,7 +95,9 @@ class ConvEncoder(nn.Module):
             if scale == self.stride:
                 dense = x
         assert dense is not None
-        return dense, x.new_zeros(x.shape[0], 0) if self.tail is None else self.tail(x.flatten(1))
+        if self.tail is None:
+            return dense, x.new_zeros(x.shape[0], 0)
+        return dense, self.tail(pad_rows(x.flatten(1)))[: x.shape[0]]
 
 
 def _format_of(images: Tensor) -> torch.memory_format:
