@@ -1,4 +1,4 @@
-"""`setpredict export`: a trained model as an ONNX file."""
+"""`setpredict export` and `setpredict site`: models that run without Python."""
 
 from __future__ import annotations
 
@@ -32,3 +32,21 @@ def export(
     loaded = load(model)
     loaded.model.to_onnx(out, steps=steps, trajectory=trajectory, task=loaded.task, name=loaded.name)
     print(f"Written: {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+def site(out: Positional[Path]) -> None:
+    """Write the web page as a folder of files: points, digits and polygons, decoded in the browser without a server.
+
+    Any web server can serve the folder, such as python -m http.server -d OUT. npm fetches onnxruntime-web.
+
+    Args:
+        out: The folder to write.
+    """
+    try:
+        from setpredict.site.write import write_site
+    except ModuleNotFoundError as e:
+        raise UserError(f"the site needs {e.name}: pip install 'setpredict[web,export]'") from None
+
+    write_site(out, print)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"Written: {out} ({size / 1e6:.0f} MB). Try it: python -m http.server -d {out}")

@@ -12,7 +12,7 @@ from setpredict import __version__
 from setpredict.cli import commands
 from setpredict.cli.compare import compare
 from setpredict.cli.evaluate import evaluate
-from setpredict.cli.export import export
+from setpredict.cli.export import export, site
 from setpredict.cli.predict import predict
 from setpredict.cli.process import is_first_process
 from setpredict.cli.train import train
@@ -43,6 +43,7 @@ COMMANDS = {
     "plot": commands.plot,
     "report": commands.report,
     "serve": commands.serve,
+    "site": site,
 }
 
 

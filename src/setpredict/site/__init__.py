@@ -1,0 +1,1 @@
+"""`setpredict site`: the page as a folder of files whose models run in the browser."""

@@ -1,0 +1,55 @@
+"""The page as a folder of files: the served page's own, the models as ONNX files, and onnxruntime-web to run them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from setpredict.core.errors import UserError
+from setpredict.core.files import write_text
+from setpredict.runs.loaded import load
+from setpredict.runs.shipped import shipped
+from setpredict.site.npm import fetch_runtime
+from setpredict.web.catalog import Served
+from setpredict.web.server import STATIC, TYPES
+
+TABS = ("points", "digits", "polygons")
+LEFT_OUT = ("index.html", "docs.html", "docs.js", "api.js")
+"""Files of the served page that are elsewhere in a site, or not needed without a server."""
+INDEX = "models.json"
+
+
+def write_site(out: Path, tell: Callable[[str], None] = lambda line: None) -> None:
+    """Write the site; files of a former one are replaced.
+
+    Args:
+        out: The folder, a new or empty one or a former site.
+        tell: Called with what is being done.
+    """
+    static, models = out / "static", out / "models"
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; the site is a folder")
+    if out.is_dir() and any(out.iterdir()) and not (models / INDEX).is_file():
+        raise UserError(f"{out} has files that are not of a site; give a new folder")
+    static.mkdir(parents=True, exist_ok=True)
+    models.mkdir(exist_ok=True)
+    tell("Fetching onnxruntime-web from npm …")
+    fetch_runtime(static)
+    for path in STATIC.iterdir():
+        if path.suffix in TYPES and path.name not in LEFT_OUT:
+            shutil.copyfile(path, static / path.name)
+    shutil.copyfile(STATIC / "index.html", out / "index.html")
+    shutil.copyfile(Path(__file__).parent / "api.js", static / "api.js")
+    infos = []
+    for tab in TABS:
+        served = [Served(name, tab, load(name), "test") for name in shipped() if name.partition("-")[0] == tab]
+        steps = 2 * max(model.steps for model in served)  # the page plays to twice the trained steps
+        for model in served:
+            tell(f"Exporting {model.name} …")
+            taken = steps if model.steps else None
+            path = models / f"{model.name}.onnx"
+            model.model.to_onnx(path, steps=taken, trajectory=True, task=model.task, name=model.name)
+            infos.append(model.info().model_copy(update={"samples": 0, "max_steps": taken}))
+    write_text(models / INDEX, json.dumps([info.model_dump() for info in infos]) + "\n")
