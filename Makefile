@@ -37,7 +37,11 @@ format: $(VENV)/.dev  ## format the code with ruff
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.docs  ## build the documentation as a site in site/; warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@rm -rf $(VENV)/demo; demo=; \
+	if command -v npm >/dev/null && $(BIN)/python -m setpredict site $(VENV)/demo; then demo=1; \
+	else echo "The front page has no demo: npm fetches what it runs on."; fi; \
+	SETPREDICT_DEMO=$$demo NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && \
+	if test "$$demo"; then cp -r $(VENV)/demo site/demo; fi
 
 docs-tables: $(VENV)/.dev  ## rewrite the tables of the docs that come from code and records
 	$(BIN)/python -m setpredict.report.doc_tables
@@ -62,7 +66,7 @@ $(VENV)/.dev: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base
-	$(PIP) -e '.[docs]'
+	$(PIP) -e '.[docs,web,export]'
 	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev $(VENV)/.docs

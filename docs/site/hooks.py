@@ -6,6 +6,7 @@ Nothing is copied by hand: the pages are generated from the files that GitHub sh
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path, PurePosixPath
 from posixpath import relpath
@@ -19,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 FROM_ROOT = {"README.md": "index.md", "RESULTS.md": "RESULTS.md", "CHANGELOG.md": "CHANGELOG.md"}
 FROM_ROOT["CONTRIBUTING.md"] = "CONTRIBUTING.md"
 """Pages of the root folder, and their paths in the site."""
+DEMO = '<div id="demo"></div>\n<script src="javascripts/demo.js"></script>\n'
+"""Where `setpredict site` appears on the front page; `make docs` writes it to demo/ if there is npm."""
 LINK = re.compile(r"(?P<open>\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)]*)?\)")
 
 
@@ -54,6 +57,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links and HTML as the site needs them, where GitHub needs others."""
     source = next((name for name, path in FROM_ROOT.items() if path == page.file.src_uri), None)
     text = site_links(markdown, "" if source else f"docs/{PurePosixPath(page.file.src_uri).parent}")
+    if page.file.src_uri == "index.md" and os.environ.get("SETPREDICT_DEMO"):
+        heading, _, rest = text.partition("\n")
+        text = f"{heading}\n\n{DEMO}\n{rest}"
     text = text.replace("<details>", '<details markdown="1">').replace('src="docs/images/', 'src="images/')
     return re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), text)  # in tables, code is no column
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,13 +46,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def place(folder: Path) -> Iterator[str]:
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of a folder."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def place(folder: Path) -> Iterator[str]:
+    with serving(folder) as address:
+        yield address
 
 
 @pytest.fixture
@@ -116,6 +127,26 @@ def test_it_fits_a_phone(site: Page):
     site.open()
     site.settled("points")
     assert site.run("return document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_it_is_on_the_front_page_of_the_documentation(folder: Path, tmp_path: Path, driver: Any):
+    pytest.importorskip("mkdocs", reason="make docs installs it")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "SETPREDICT_DEMO": "1", "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(folder, tmp_path / "demo")
+    docs = Page(driver, "")
+    docs.resize(*WIDE)
+    driver.get(f"file://{tmp_path}/index.html")
+    assert "python -m http.server" in docs.find("#demo").text
+    with serving(tmp_path) as address:
+        driver.get(f"{address}/index.html")
+        driver.switch_to.frame(docs.find("#demo iframe"))
+        docs.settled("points")
+        assert docs.texts("#panel-points .answers .found")[0] == "8 of 8 recovered"
+        driver.switch_to.default_content()
+        driver.get("about:blank")
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture):
