@@ -160,3 +160,10 @@ def test_the_page_loads_nothing_from_other_hosts(client: httpx.Client):
     for file in STATIC.iterdir():
         links = re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"']*", file.read_text(encoding="utf-8"))
         assert [link for link in links if "www.w3.org" not in link] == [], file.name
+
+
+def test_only_one_module_of_the_page_calls_the_server():
+    from setpredict.web.server import STATIC
+
+    callers = {file.name for file in STATIC.glob("*.js") if "fetch(" in file.read_text(encoding="utf-8")}
+    assert callers == {"api.js", "docs.js"}  # docs.js belongs to the page about the API
