@@ -86,3 +86,15 @@ def test_the_first_scene_is_the_one_that_its_models_predict_best(monkeypatch: py
         monkeypatch.setattr(served.model, "predict", knows)  # the third scene, whatever it sees
     choose_first_samples([state, points, box])
     assert (state.first_sample, box.first_sample, points.first_sample) == (2, 2, 0)
+
+
+def test_models_of_a_tab_are_asked_about_the_same_scenes():
+    box = tiny("scenes-box", scenes("box", size=64, max_objects=4, test=5))
+    state = tiny("scenes-state", scenes("state", size=128, max_objects=7, test=6))
+    choose_first_samples([box, state])
+    assert box.info().samples == state.info().samples == 5
+    assert state.sample(3).target.sizes.tolist() == box.sample(3).target.sizes.tolist()
+    large, seen = (torch.as_tensor(served.sample(3).input) for served in (state, box))
+    small = torch.nn.functional.avg_pool2d(large, 2)
+    assert (small - seen).abs().mean() < 0.03, "the same image, in two sizes"
+    np.testing.assert_array_equal(box.camera(3), state.camera(3))

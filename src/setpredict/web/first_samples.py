@@ -1,8 +1,9 @@
-"""The sample that a tab begins with: one that its models predict well, so that the page shows what they can do."""
+"""The scenes of a tab: the same for all its models, beginning with one that they predict well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,17 +17,33 @@ CANDIDATES = 16
 
 
 def choose_first_samples(models: Iterable[Served]) -> None:
-    """Set `first_sample` of the models that share a tab of scenes; others begin with sample 0."""
+    """Give the models that share a tab of scenes the same scenes, and set their `first_sample`; others begin with 0."""
     tabs: dict[str, list[Served]] = {}
     for served in models:
         if served.tab != "run" and scene_split(served.source) is not None:
             tabs.setdefault(served.tab, []).append(served)
     for sharing in tabs.values():
+        _share_scenes(sharing)
         count = min(CANDIDATES, *(len(served.source or ()) for served in sharing))
         if count:
             best = int(np.sum([_found(served, count) for served in sharing], axis=0).argmax())
             for served in sharing:
                 served.first_sample = best
+
+
+def _share_scenes(models: Sequence[Served]) -> None:
+    """Let all models be asked about the same scenes, with as many objects as every one of them can predict."""
+    splits = [split for served in models if (split := scene_split(served.source)) is not None]
+    common = {
+        "seed": splits[0].seed,
+        "split": splits[0].split,
+        "count": min(len(served.source or ()) for served in models),
+        "min_objects": max(split.min_objects for split in splits),
+        "max_objects": min(split.max_objects for split in splits),
+    }
+    if common["min_objects"] <= common["max_objects"]:
+        for served, split in zip(models, splits, strict=True):
+            served.source = replace(split, **common)
 
 
 @torch.no_grad()
