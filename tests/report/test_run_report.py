@@ -22,7 +22,7 @@ from setpredict.report.page import report_after_training, write_reports
 from setpredict.report.plot import plot_run
 from setpredict.report.run_sections import circumstances, evaluation_table, verdict
 from setpredict.report.tables.set_sizes import size_confusion
-from setpredict.report.watched import watch, watch_beyond
+from setpredict.report.watched import first_samples, watch, watch_beyond
 from setpredict.runs.loaded import load
 from setpredict.sets import Sets
 
@@ -86,6 +86,13 @@ def test_plot_of_objects_prints_their_table(scene_run: Path, capsys: pytest.Capt
     assert "step 4" in capsys.readouterr().out
     assert "\\begin{tabular}" in (scene_run / "plots" / "objects.tex").read_text(encoding="utf-8")
     assert "<table" in (scene_run / "plots" / "objects.html").read_text(encoding="utf-8")
+
+
+def test_without_samples_the_first_four_are_drawn_or_all_there_are(runs: dict[str, Path]):
+    run = load(runs["dspn"])
+    assert first_samples(run, "test") == [0, 1, 2, 3]
+    run.data = run.data.limited(test=2)
+    assert first_samples(run, "test") == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,10 @@ def check(path: Positional[Path], allow_outside: bool = False, augmented: bool =
 
 def plot(
     run: Positional[Path],
-    samples: tuple[int, ...] = (0, 1, 2, 3),
+    samples: tuple[int, ...] | None = None,
     steps: tuple[int, ...] = (),
     baseline: Path | None = None,
-    split: Literal["test", "val", "train"] = "test",
+    split: Literal["test", "val", "train", "all"] = "test",
     data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
     out: Path | None = None,
     animate: Path | None = None,
@@ -106,7 +106,7 @@ def plot(
 
     Args:
         run: The run's folder, or the name of a shipped model.
-        samples: Which samples of the split.
+        samples: Which samples of the split (None: the first four).
         steps: Which inner steps, such as 0 1 2 5 10 20; more than in training is fine (none: a few up to T).
         baseline: Another run on the same data, whose predictions are drawn beside.
         split: Where the samples come from.
@@ -121,7 +121,7 @@ def plot(
     from setpredict.report.animate import animate_run
     from setpredict.report.plot import plot_run
 
-    if not samples:
+    if samples == ():
         raise UserError("--samples needs at least one number")
     if animate is None:
         plot_run(run, samples, steps, baseline, split, out, Console(), allow_own_code, data_folder)

@@ -12,7 +12,7 @@ from setpredict.core.errors import UserError
 from setpredict.core.progress import track
 from setpredict.report.figures.animation import check_ending, frame, frame_times, save_animation
 from setpredict.report.plot import check_steps, load_models, name_beside
-from setpredict.report.watched import watch
+from setpredict.report.watched import first_samples, watch
 from setpredict.runs.loaded import LoadedRun
 
 
@@ -20,7 +20,7 @@ from setpredict.runs.loaded import LoadedRun
 def animate_run(
     name: str | Path,
     path: Path,
-    samples: Sequence[int] = (0, 1, 2, 3),
+    samples: Sequence[int] | None = None,
     steps: Sequence[int] = (),
     baseline: str | Path | None = None,
     split: str = "test",
@@ -33,10 +33,10 @@ def animate_run(
     Args:
         name: The folder of a run, or the name of a shipped model.
         path: The file, which ends in .gif or .webp.
-        samples: Indices of the samples in the split, side by side.
+        samples: Indices of the samples in the split, side by side (None: the first four).
         steps: The largest is the last step (none: each model stops at its trained steps).
         baseline: Another run or shipped model on the same data, drawn below.
-        split: train, val or test.
+        split: train, val, test or all.
         console: Where the file is printed (None: nowhere).
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
         data: The path of other data than the run's.
@@ -47,6 +47,7 @@ def animate_run(
     if not run.steps and not (other and other.steps):
         raise UserError(f"{run.name} decodes in one shot, so nothing moves: animate a model that takes steps")
     last = max(steps) if steps else None
+    samples = first_samples(run, split) if samples is None else samples
     watched = watch(run, samples, split, _last_step(run, last))
     predictions = {run.method: watched.prediction}
     if other is not None:

@@ -15,7 +15,7 @@ from setpredict.report.figures.drawing import shown_as_text, some_steps
 from setpredict.report.figures.pictures import picture
 from setpredict.report.figures.progression import save
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
-from setpredict.report.watched import MAX_STEPS, Watched, watch, watch_beyond
+from setpredict.report.watched import MAX_STEPS, Watched, first_samples, watch, watch_beyond
 from setpredict.runs.evaluate import check_steps as check_has_steps
 from setpredict.runs.evaluate import open_data
 from setpredict.runs.loaded import LoadedRun, load
@@ -24,7 +24,7 @@ from setpredict.sets import Sets
 
 def plot_run(
     name: str | Path,
-    samples: Sequence[int] = (0, 1, 2, 3),
+    samples: Sequence[int] | None = None,
     steps: Sequence[int] = (),
     baseline: str | Path | None = None,
     split: str = "test",
@@ -37,10 +37,10 @@ def plot_run(
 
     Args:
         name: The folder of a run, or the name of a shipped model.
-        samples: Indices of the samples in the split.
+        samples: Indices of the samples in the split (None: the first four).
         steps: The inner steps to draw (none: a few from 0 to T).
         baseline: Another run or shipped model on the same data, drawn beside it.
-        split: train, val or test.
+        split: train, val, test or all.
         out: The folder of the figures (None: `plots` in the run's folder; for a shipped model, plots/NAME).
         console: Where the files and the tables of objects are printed (None: nowhere).
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
@@ -50,6 +50,7 @@ def plot_run(
     run, other = load_models(name, baseline, data, allow_own_code)
     shown = _steps_to_draw(run, steps)
     out = out or (run.folder.plots_path if run.folder else Path("plots") / run.name)
+    samples = first_samples(run, split) if samples is None else samples
     watched = watch(run, samples, split, max(shown) if run.steps else None)
     beside: dict[str, Sets] = {}
     if other is not None:

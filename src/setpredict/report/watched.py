@@ -61,6 +61,11 @@ def watch(run: LoadedRun, samples: Sequence[int], split: str = "test", steps: in
     return Watched(batch, prediction, torch.stack(losses))
 
 
+def first_samples(run: LoadedRun, split: str, most: int = 4) -> list[int]:
+    """Indices of the first samples of a split, for pictures that nobody chose samples for."""
+    return list(range(min(most, len(run.data.split(split)))))
+
+
 def watch_beyond(run: LoadedRun, split: str = "test") -> Watched:
     """Decode the first samples of a split with more steps than trained, for curves of losses by step."""
     samples = range(min(CURVE_SAMPLES, len(run.data.split(split))))
