@@ -100,9 +100,9 @@ def example(name: str) -> Sets:
 def test_a_shipped_model_predicts_the_same(name: str, monkeypatch):
     """Convolutions round differently in the memory format that is faster, so they are compared in the one of 0.1.
 
-    The expected values are those of 0.1, except for digits-dspn, which was trained later. Version 0.1 rounded batches of
-    fewer than four samples differently from larger ones; polygons-dspn, where that is visible, was recorded in a batch of
-    four (each input twice).
+    The expected values are those of 0.1, except for digits-dspn, which was trained later. Version 0.1 rounded batches
+    of fewer than four samples differently from larger ones; polygons-dspn, where that is visible, was recorded in a
+    batch of four (each input twice).
     """
     monkeypatch.setattr(ImageEncoder, "memory_format", torch.contiguous_format)
     expected = load_file(HERE / "shipped_predictions.safetensors")
