@@ -10,10 +10,10 @@ export const counted = (number, model) => {
   return `${number} ${number === 1 ? { boxes: "box" }[plural] || plural.slice(0, -1) : plural}`;
 };
 
-// The method; where several models of a tab share it, with what they predict, or with the model's name.
+// The method; with what is predicted where the models of a tab differ in that, and with the model's name where two
+// would be called the same.
 export function nameOf(model, models) {
-  const alike = models.filter((m) => m.method === model.method);
-  if (alike.length === 1) return model.method;
-  const detail = alike.filter((m) => m.kind === model.kind).length === 1 ? elementsOf(model) : model.name;
-  return `${model.method}, ${detail}`;
+  const mixed = new Set(models.map((m) => m.kind)).size > 1;
+  const short = (m) => (mixed ? `${m.method}, ${elementsOf(m)}` : m.method);
+  return models.filter((m) => short(m) === short(model)).length === 1 ? short(model) : `${model.method}, ${model.name}`;
 }
