@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from setpredict.core.errors import UserError
 from setpredict.core.log_file import LogFile, read_log
 
 
@@ -38,3 +41,11 @@ def test_resuming_keeps_the_rows_up_to_a_step_and_starting_again_none(tmp_path: 
     LogFile(log.path, resumed_at=20).write(25, {"lr": 1.0})
     assert [row["step"] for row in read_log(log.path)] == ["10", "20", "25"]
     assert read_log(LogFile(log.path).path) == []
+
+
+@pytest.mark.parametrize("damage", [b"step,loss\n1,\xb5\n", b"step,loss\n1," + b"9" * 200_000 + b"\n"])
+def test_a_damaged_log_is_named(tmp_path: Path, damage: bytes):
+    path = tmp_path / "log.csv"
+    path.write_bytes(damage)
+    with pytest.raises(UserError, match=r"log.csv is damaged .* rename it to go on without its curves"):
+        read_log(path)

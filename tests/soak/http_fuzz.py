@@ -89,7 +89,7 @@ def announced(request: bytes) -> int:
 def valid_request(model: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """A request that the model answers."""
     kind, size = model["input_kind"], model["input_size"]
-    if rng.random() < 0.2:
+    if model["latent"] and rng.random() < 0.2:
         return {"latent": [rng.gauss(0, 1) for _ in range(model["latent"])], "steps": rng.randrange(10)}
     if kind == "set":
         return {"points": [[rng.random() for _ in range(size)] for _ in range(model["max_size"])]}

@@ -38,6 +38,7 @@ def test_shipped_models_come_first_then_runs_by_names_that_are_safe_in_an_addres
     info = models["run-my-run-2"].info()
     assert (info.tab, info.method, info.trained_steps, info.samples, info.latent) == ("run", "DSPN", 2, 10, 8)
     assert (info.scores, info.date, info.note) == ({}, "", "")
+    assert models["scenes-box"].info().latent == 0  # its decoder starts from proposals, which no vector has
 
 
 def test_a_shipped_model_has_the_scores_of_its_card():

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 
+from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
 
 
@@ -44,6 +45,9 @@ def read_log(path: Path) -> list[dict[str, str]]:
     """The rows of a log without empty cells; none if the file does not exist. An incomplete last row is dropped."""
     if not path.is_file():
         return []
-    with open(path, newline="", encoding="utf-8") as f:
-        rows = [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(f) if None not in row.values()]
+    try:
+        with open(path, newline="", encoding="utf-8") as f:
+            rows = [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(f) if None not in row.values()]
+    except (UnicodeDecodeError, csv.Error) as e:
+        raise UserError(f"{path} is damaged ({e}); rename it to go on without its curves") from None
     return [r for r in rows if "step" in r]

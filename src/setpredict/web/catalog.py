@@ -61,6 +61,11 @@ class Served:
         return self.run.steps
 
     @property
+    def takes_latent(self) -> bool:
+        """Whether a vector z alone can be decoded: not if the decoder needs proposals or tokens too."""
+        return tuple(self.decoder.needs) == ("vector",)
+
+    @property
     def latent(self) -> int:
         """The length of the vector that is decoded."""
         assert self.model.config is not None
@@ -114,7 +119,7 @@ class Served:
             max_size=task.max_size,
             features=task.features,
             feature_names=list(task.feature_names),
-            latent=self.latent,
+            latent=self.latent if self.takes_latent else 0,
             trained_steps=self.steps,
             max_steps=self.model.max_steps,
             aspect=self.aspect,

@@ -42,7 +42,7 @@ def input_kind(request: DecodeRequest, served: Served) -> str:
     taken = INPUT_OF[served.task.input_kind]
     if given[0] not in (taken, "sample", "latent"):
         raise BadInput(f"{served.name} takes {taken}, sample or latent, not {given[0]}")
-    if given[0] == "latent" and served.decoder.needs != ("vector",):
+    if given[0] == "latent" and not served.takes_latent:
         raise BadInput(f"{served.name} decodes more than the vector z: it takes {taken} or sample, not latent")
     return given[0]
 

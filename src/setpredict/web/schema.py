@@ -51,7 +51,7 @@ class ModelInfo(BaseModel):
     max_size: int
     features: int
     feature_names: list[str]
-    latent: int
+    latent: int = Field(description="The length of z that can be sent as latent; 0: this model takes none.")
     trained_steps: int
     max_steps: int | None = Field(description="The largest number of steps; null: any.")
     aspect: float = Field(description="Width divided by height of the images that the model's squares come from.")
