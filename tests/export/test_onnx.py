@@ -197,10 +197,11 @@ def test_the_file_describes_itself(tmp_path: Path, capsys: pytest.CaptureFixture
     assert found["model"] == "scenes-state"
     assert json.loads(found["task"]) == json.loads(json.dumps(to_description(loaded.task)))
     assert json.loads(found["task"])["categories"]["shape"] == ["sphere", "cube", "cylinder"]
-    assert json.loads(found["config"])["input"]["size"] == 64
+    assert json.loads(found["config"])["input"]["size"] == loaded.task.input_size
     assert (json.loads(found["steps"]), json.loads(found["trajectory"])) == (7, False)
     shapes = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in file.graph.output}
-    assert shapes == {"elements": ["batch", 6, 18], "mask": ["batch", 6]}
+    size, features = loaded.task.max_size, loaded.task.features
+    assert shapes == {"elements": ["batch", size, features], "mask": ["batch", size]}
     assert [node.op_type for node in file.graph.node].count("Loop") == 1
 
 
