@@ -17,7 +17,7 @@ from setpredict.presets import SCALES, Scale, preset
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.runs.folder import RunFolder
-from setpredict.studies import RATES, Row, changed, configure, studies
+from setpredict.studies import RATES, Row, Study, changed, configure, studies
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,8 +31,8 @@ def test_the_papers_numbers():
 
 
 def test_every_row_is_an_experiment_with_a_folder_of_its_own():
-    scale: Scale
-    for scale, study in [(name, study) for name in SCALES for study in studies(name).values()]:
+    found: list[tuple[Scale, Study]] = [(scale, study) for scale in SCALES for study in studies(scale).values()]
+    for scale, study in found:
         assert len({row.slug for row in study.rows}) == len(study.rows)
         assert all("/" not in row.slug for row in study.rows)
         seen = [configure(study, row, scale, 0) for row in study.rows]

@@ -6,6 +6,7 @@ import torch
 from setpredict.config import DecoderConfig, InputConfig, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.decoders import ElementwiseDecoder
+from setpredict.decoders.elementwise import DeepSets
 from setpredict.encoders import Code
 from setpredict.model import SetPredictor
 
@@ -38,9 +39,11 @@ def test_deep_sets_by_the_formula(tokens):
     decoder = ElementwiseDecoder(4, 5, 2, hidden=8, variable=True)
     mask = torch.tensor([[True, True, True, False, False]] * 3)
     found = decoder(coded(tokens, mask)).final
+    network = decoder.network
+    assert isinstance(network, DeepSets)
     for sample in range(3):
         rows = tokens[sample, :3]
-        for own, others in zip(decoder.network.own, decoder.network.others):
+        for own, others in zip(network.own, network.others):
             mean = rows.mean(dim=0)
             rows = torch.stack([(own.weight @ r + own.bias + others.weight @ mean).relu() for r in rows])
         wanted = rows @ decoder.output.weight.T + decoder.output.bias

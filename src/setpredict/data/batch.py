@@ -37,8 +37,8 @@ class Batch:
     def cat(cls, batches: Sequence[Batch], index: Tensor) -> Batch:
         """Several batches as one, with new indices."""
         inputs, centers = [b.input for b in batches], [b.centers for b in batches if b.centers is not None]
-        sets, tensors = ([x for x in inputs if isinstance(x, kind)] for kind in (Sets, Tensor))
-        input = _joined(sets) if sets else torch.cat(tensors)
+        sets = [x for x in inputs if isinstance(x, Sets)]
+        input = _joined(sets) if sets else torch.cat([x for x in inputs if isinstance(x, Tensor)])
         places = torch.cat(centers) if len(centers) == len(batches) else None
         return cls(input, _joined([b.target for b in batches]), index, places)
 
