@@ -45,7 +45,7 @@ def test_deep_sets_by_the_formula(tokens):
         rows = tokens[sample, :3]
         for own, others in zip(network.own, network.others):
             mean = rows.mean(dim=0)
-            rows = torch.stack([(own.weight @ r + own.bias + others.weight @ mean).relu() for r in rows])
+            rows = torch.stack([(own(row) + others(mean)).relu() for row in rows])
         wanted = rows @ decoder.output.weight.T + decoder.output.bias
         torch.testing.assert_close(found.elements[sample, :3], wanted[:, :2])
         torch.testing.assert_close(found.mask[sample, :3], wanted[:, 2])
