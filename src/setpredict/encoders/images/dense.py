@@ -148,7 +148,9 @@ class DenseHead(nn.Module):
             owner = kept.float().argmax(dim=2)  # the best cell that means the same object, (B, K)
             owner = torch.where(kept.any(dim=2), owner, torch.arange(owner.shape[1], device=owner.device))
         total = torch.zeros_like(scores).scatter_add(1, owner, scores).clamp(max=1)
-        mask, best = torch.where(repeated, 0, total).topk(min(count, scores.shape[1]), dim=1)
+        # Certain objects all have 1: among equal ones the order of their best cells stays, on every machine.
+        mask, best = torch.where(repeated, 0, total).sort(dim=1, descending=True, stable=True)
+        mask, best = mask[:, :count], best[:, :count]
         chosen = elements.gather(1, best[..., None].expand(-1, -1, elements.shape[-1]))
         return Sets(chosen, mask).pad_to(count)
 
