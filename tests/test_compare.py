@@ -89,7 +89,7 @@ def test_defaults_and_scales(asked):
         (["multisets", "--methods", "mlp", "mlp"], "--methods has mlp more than once"),
         (["multisets", "--methods", "mlp"], "a comparison needs at least two methods, got mlp"),
         (["multisets", "--minutes", "0"], "--minutes must be above 0, got 0"),
-        (["multisets", "--scale", "large"], "--scale must be one of paper, small"),
+        (["multisets", "--scale", "large"], "--scale must be one of paper, medium, small"),
     ],
 )
 def test_mistakes_are_one_line(words, message, capsys, tmp_path, monkeypatch):

@@ -6,10 +6,12 @@ import sys
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 
 from setpredict import (
     DecoderConfig,
@@ -25,6 +27,7 @@ from setpredict import (
 from setpredict.build import make_task
 from setpredict.cli.main import run
 from setpredict.data.description import to_description
+from setpredict.decoders import Decoder
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.sets import Prediction
@@ -141,6 +144,23 @@ def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor,
     assert off.float().mean() < most
 
 
+def check_same_objects(model: SetPredictor, path: Path, input: torch.Tensor) -> None:
+    """The same number of objects in every image, each the same to 1e-4, in whatever order.
+
+    Rounding decides the order of proposals that are equally certain, and which of the hardly possible ones complete the
+    set. The latter move objects a little (by 5e-4 in one image of 24).
+    """
+    elements, masks = (torch.from_numpy(array) for array in execute(path, input)[:2])
+    worst = []
+    for found, wanted in zip(Sets(elements, masks).to_list(), model.predict(input).to_list()):
+        assert found.shape == wanted.shape
+        apart = (found[:, None] - wanted[None]).abs().amax(dim=-1)  # (n, n)
+        rows, columns = linear_sum_assignment(apart)
+        worst.append(float(apart[rows, columns].max()))
+    assert max(worst) < 1e-3
+    assert sum(value > SAME for value in worst) <= len(worst) // 5
+
+
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
@@ -170,7 +190,9 @@ def test_a_shipped_model_gives_the_same_sets(name: str, tmp_path: Path, request:
         request.getfixturevalue("real_data")
     input = make_task(loaded.experiment.data).test.batch(np.arange(SAMPLES), 0).input
     loaded.model.to_onnx(path, task=loaded.task, name=name)
-    if name == "digits-dspn":  # its padding starts as equal elements, which only rounding and the sort tell apart
+    if "proposals" in cast(Decoder, loaded.model.decoder).needs:
+        check_same_objects(loaded.model, path, input)
+    elif name == "digits-dspn":  # its padding starts as equal elements, which only rounding and the sort tell apart
         check_same_sets(loaded.model, path, input, most=0.7)  # 54 % differed, by up to 0.007
         found, expected = execute(path, input), loaded.model.predict(input)
         assert difference(found, expected).max() < 0.02
