@@ -27,7 +27,7 @@ test-web: $(VENV)/.browser  ## the web page in a real Chromium, and its API unde
 screenshots: $(VENV)/.browser  ## take every screenshot of the documentation again, from the page itself
 	$(BIN)/python -m tests.web.screenshots
 
-check: $(VENV)/.dev $(VENV)/.docs  ## ruff and pyright
+check: $(VENV)/.all  ## ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -69,8 +69,11 @@ $(VENV)/.docs: $(VENV)/.base
 	$(PIP) -e '.[docs,web,export]'
 	@touch $@
 
-$(VENV)/.browser: $(VENV)/.dev $(VENV)/.docs
+$(VENV)/.all: $(VENV)/.base  # every package that some file imports, for pyright
 	$(PIP) -e '.[dev,web,export,docs,browser]'
+	@touch $@ $(VENV)/.dev $(VENV)/.docs
+
+$(VENV)/.browser: $(VENV)/.all
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { apt-get -qq update && apt-get -qq install -y chromium chromium-driver; }
 	@touch $@
