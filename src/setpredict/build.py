@@ -24,9 +24,9 @@ from setpredict.config import (
 )
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
-from setpredict.data.augment import AugmentedSplit
+from setpredict.data.augment import augmented
 from setpredict.data.locate import open_path
-from setpredict.data.rotate import Coordinates, RotatedSplit
+from setpredict.data.rotate import Coordinates, rotated
 from setpredict.encoders import ResNetEncoder
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
@@ -104,7 +104,7 @@ def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
         raise UserError(f"augmentation is for images, and {task.name} has {task.input_kind}s")
     if not (options.zoom >= 1 and 0 <= options.aspect < 1 and 0 <= options.color < 1):
         raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {options}")
-    return replace(task, train=AugmentedSplit(task.train, options, task.kind, seed))
+    return replace(task, train=augmented(task.train, options, task.kind, seed))
 
 
 def rotate(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
@@ -133,7 +133,7 @@ def rotate(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
         return Coordinates(columns, *units)
 
     places = coordinates(task.input_scale, task.input_offset), coordinates(task.scale, task.offset)
-    return replace(task, train=RotatedSplit(task.train, *places, options.shift, seed))
+    return replace(task, train=rotated(task.train, *places, options.shift, seed))
 
 
 def resolved(experiment: Experiment, task: SetTask) -> Experiment:

@@ -1,28 +1,23 @@
-"""Augmentation of images: flip, scale, crop and color, with boxes and points that follow or leave.
-
-Every sample's numbers are a function of (seed, epoch, index), so that a resumed training sees the same images.
-"""
+"""Augmentation of images: flip, scale, crop and color, with boxes and points that follow or leave."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from setpredict.config import AugmentConfig
-from setpredict.core import rng
-from setpredict.data.batch import Batch, Split
+from setpredict.data.batch import AugmentedSplit, Batch, Split
 from setpredict.sets import Sets
 
 VISIBLE = 0.4
 """A box stays if at least this part of its area is inside the image."""
 NUMBERS = 12
-"""Random numbers per sample."""
+"""Random numbers per sample: seven for the view, five for the color."""
 
 
 class View(NamedTuple):
@@ -36,30 +31,20 @@ class View(NamedTuple):
     """Mirrored left to right, and top to bottom."""
 
 
-@dataclass(frozen=True, eq=False)
-class AugmentedSplit:
-    """A training split of images with boxes or points, different in every epoch."""
+def augmented(split: Split, options: AugmentConfig, kind: str, seed: int) -> AugmentedSplit:
+    """A training split of images, different in every epoch; `kind` is what the elements are."""
+    return AugmentedSplit(split, partial(augment_images, options=options, kind=kind), NUMBERS, (seed, "augment"))
 
-    split: Split
-    options: AugmentConfig
-    kind: str
-    """What the elements are: boxes or points follow; others stay, and only the color changes."""
-    seed: int
 
-    def __len__(self) -> int:
-        return len(self.split)
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        batch = self.split.batch(indices, epoch)
-        assert isinstance(batch.input, Tensor)
-        keys = rng.item_keys(rng.key(self.seed, "augment", epoch), np.asarray(indices, dtype=np.int64))
-        numbers = torch.from_numpy(rng.uniform(keys, NUMBERS)).float()  # (B, NUMBERS)
-        images = change_color(batch.input, numbers[:, 7:], self.options.color)
-        if self.kind not in ("boxes", "points"):
-            return Batch(images, batch.target, batch.index, batch.centers)
-        view = draw_view(numbers[:, :7], self.options)
-        target, centers = follow(batch.target, self.kind, view)
-        return Batch(crop(images, view), target, batch.index, None if batch.centers is None else centers)
+def augment_images(batch: Batch, numbers: Float[Tensor, "B 12"], options: AugmentConfig, kind: str) -> Batch:
+    """Change images at random; elements that are boxes or points (`kind`) follow, for others only the color changes."""
+    assert isinstance(batch.input, Tensor)
+    images = change_color(batch.input, numbers[:, 7:], options.color)
+    if kind not in ("boxes", "points"):
+        return Batch(images, batch.target, batch.index, batch.centers)
+    view = draw_view(numbers[:, :7], options)
+    target, centers = follow(batch.target, kind, view)
+    return Batch(crop(images, view), target, batch.index, None if batch.centers is None else centers)
 
 
 def draw_view(numbers: Float[Tensor, "B 7"], options: AugmentConfig) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from setpredict.core import rng
 from setpredict.core.errors import UserError
 from setpredict.sets import Sets
 
@@ -90,3 +91,27 @@ class Subset:
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch:
         return self.split.batch(indices, epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedSplit:
+    """A training split whose samples are changed at random, differently in every epoch.
+
+    A sample's numbers are a function of its key, epoch and index, so that a resumed training sees the same samples.
+    """
+
+    split: Split
+    change: Callable[[Batch, Tensor], Batch]
+    """From samples and their random numbers (B, R), uniform in [0, 1), to new samples."""
+    numbers: int
+    """R, how many random numbers a sample needs."""
+    key_parts: tuple[int | str, ...]
+    """Identify the numbers: seed and kind of change."""
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        keys = rng.item_keys(rng.key(*self.key_parts, epoch), np.asarray(indices, dtype=np.int64))
+        numbers = torch.from_numpy(rng.uniform(keys, self.numbers)).float()  # (B, R)
+        return self.change(self.split.batch(indices, epoch), numbers)

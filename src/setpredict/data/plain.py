@@ -7,10 +7,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from setpredict.core.rng import key
-from setpredict.data.augment import AugmentedSplit
-from setpredict.data.batch import Split, Subset
+from setpredict.data.batch import AugmentedSplit, Split, Subset
 from setpredict.data.loader import Loader
-from setpredict.data.rotate import RotatedSplit
 from setpredict.sets import Sets
 
 
@@ -23,7 +21,7 @@ class SetSource(Protocol):
 
 def unaugmented(split: Split) -> Split:
     """The split without augmentation."""
-    return unaugmented(split.split) if isinstance(split, AugmentedSplit | RotatedSplit) else split
+    return unaugmented(split.split) if isinstance(split, AugmentedSplit) else split
 
 
 def in_order(split: Split, batch_size: int, *, workers: int = 0, rank: int = 0, world_size: int = 1) -> Loader:

@@ -1,19 +1,15 @@
-"""Augmentation of sets with coordinates: inputs and targets are rotated and moved together.
-
-Every sample's numbers are a function of (seed, epoch, index), so that a resumed training sees the same sets.
-"""
+"""Augmentation of sets with coordinates: inputs and targets are rotated and moved together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from setpredict.core import rng
-from setpredict.data.batch import Batch, Split
+from setpredict.data.batch import AugmentedSplit, Batch, Split
 from setpredict.sets import Sets
 
 NUMBERS = 6
@@ -37,35 +33,29 @@ class Coordinates:
         return Sets(elements * (sets.mask > 0)[..., None], sets.mask)
 
 
-@dataclass(frozen=True, eq=False)
-class RotatedSplit:
-    """A training split of sets to sets, rotated about the center of each input and moved, anew in every epoch."""
+def rotated(split: Split, input: Coordinates, target: Coordinates, shift: float, seed: int) -> AugmentedSplit:
+    """A training split of sets to sets, rotated and moved anew in every epoch."""
+    change = partial(rotate_sets, input=input, target=target, shift=shift)
+    return AugmentedSplit(split, change, NUMBERS, (seed, "rotate"))
 
-    split: Split
-    input: Coordinates
-    target: Coordinates
-    shift: float
-    """The farthest that a set is moved along each coordinate, in the user's units."""
-    seed: int
 
-    def __len__(self) -> int:
-        return len(self.split)
+def rotate_sets(
+    batch: Batch, numbers: Float[Tensor, "B 6"], input: Coordinates, target: Coordinates, shift: float
+) -> Batch:
+    """Rotate samples of sets to sets about the center of each input and move them by up to `shift` per coordinate.
 
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
-        batch = self.split.batch(indices, epoch)
-        assert isinstance(batch.input, Sets)
-        keys = rng.item_keys(rng.key(self.seed, "rotate", epoch), np.asarray(indices, dtype=np.int64))
-        numbers = torch.from_numpy(rng.uniform(keys, NUMBERS)).float()  # (B, NUMBERS)
-        C = len(self.input.features)
-        turn, moved = rotations(numbers[:, :3], C), self.shift * (2 * numbers[:, None, 3 : 3 + C] - 1)
-        given, present = self.input.of(batch.input), (batch.input.mask > 0)[..., None]
-        center = (given * present).sum(dim=1, keepdim=True) / present.sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1, C)
+    The shift is in the user's units. Input and target are changed alike.
+    """
+    assert isinstance(batch.input, Sets)
+    C = len(input.features)
+    turn, moved = rotations(numbers[:, :3], C), shift * (2 * numbers[:, None, 3 : 3 + C] - 1)
+    given, present = input.of(batch.input), (batch.input.mask > 0)[..., None]
+    center = (given * present).sum(dim=1, keepdim=True) / present.sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1, C)
 
-        def change(sets: Sets, coordinates: Coordinates) -> Sets:
-            return coordinates.replaced(sets, (coordinates.of(sets) - center) @ turn.mT + center + moved)
+    def change(sets: Sets, coordinates: Coordinates) -> Sets:
+        return coordinates.replaced(sets, (coordinates.of(sets) - center) @ turn.mT + center + moved)
 
-        input, target = change(batch.input, self.input), change(batch.target, self.target)
-        return Batch(input, target, batch.index, batch.centers)
+    return Batch(change(batch.input, input), change(batch.target, target), batch.index, batch.centers)
 
 
 def rotations(numbers: Float[Tensor, "B 3"], dimensions: int) -> Float[Tensor, "B C C"]:
