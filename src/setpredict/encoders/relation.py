@@ -10,16 +10,8 @@ class RelationEncoder(SetEncoder):
     """g(Y) = pool_{i,j}( MLP([y_i, m_i, y_j, m_j]) / N² ): a set of up to N elements with D features to L numbers.
 
     Args:
-        features: D, the features of an element.
-        latent: L, the length of the code.
-        max_size: N, the largest number of elements.
-        hidden: Hidden layers of the network.
-        pool: fspool, fspool-free (one free weight per rank), sum, mean or max.
-        pieces: Pieces of FSPool's piecewise-linear weight.
-        mask: How the mask enters: as one more feature, as a factor (weight), or as a filter.
+        features, latent, max_size, hidden, pool, pieces, mask, mask_sum, init: As in `DeepSetEncoder`.
         normalize: Divide by the number of pairs, which keeps the code's scale independent of it.
-        mask_sum: Make the last of the L numbers four times the mean of the masks.
-        init: How linear layers are initialized, as in `MLP`.
 
     >>> import torch
     >>> encoder = RelationEncoder(features=18, latent=512, max_size=10, hidden=(512,))

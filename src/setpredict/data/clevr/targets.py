@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,28 +18,45 @@ Target = Literal["state", "box"]
 Boxes = Literal["paper", "exact"]
 
 
-def check_target(target: str, boxes: str) -> None:
-    """Raise if `target` or `boxes` is not one of its choices."""
-    if target not in get_args(Target):
-        raise UserError(f"target must be state or box, got {target!r}")
-    if boxes not in get_args(Boxes):
-        raise UserError(f"boxes must be paper or exact, got {boxes!r}")
+@dataclass(frozen=True)
+class ObjectTarget:
+    """What is predicted for an object."""
 
+    kind: Target
+    boxes: Boxes
+    """Which boxes; without a meaning for states."""
 
-def element_description(target: Target) -> dict[str, Any]:
-    """The arguments of `SetTask` that describe an element."""
-    if target == "box":
-        names = clevr_boxes.FEATURE_NAMES
-        return {"kind": "boxes", "features": len(names), "feature_names": names}
-    return {
-        "kind": "states",
-        "features": clevr_states.FEATURES,
-        "feature_names": clevr_states.FEATURE_NAMES,
-        "groups": clevr_states.GROUPS,
-        "categories": clevr_states.ATTRIBUTES,
-        "spoken": clevr_states.SPOKEN,
-        "scale": clevr_states.SCALE,
-    }
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Target):
+            raise UserError(f"target must be state or box, got {self.kind!r}")
+        if self.boxes not in get_args(Boxes):
+            raise UserError(f"boxes must be paper or exact, got {self.boxes!r}")
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The arguments of `SetTask` that describe an element."""
+        if self.kind == "box":
+            names = clevr_boxes.FEATURE_NAMES
+            return {"kind": "boxes", "features": len(names), "feature_names": names}
+        return {
+            "kind": "states",
+            "features": clevr_states.FEATURES,
+            "feature_names": clevr_states.FEATURE_NAMES,
+            "groups": clevr_states.GROUPS,
+            "categories": clevr_states.ATTRIBUTES,
+            "spoken": clevr_states.SPOKEN,
+            "scale": clevr_states.SCALE,
+        }
+
+    def encode(self, table: SceneTable, cameras: np.ndarray | None = None) -> RaggedArray:
+        """The objects of all scenes as elements, float32. For exact boxes, `cameras` (S, 3) are recovered if None."""
+        if self.kind == "state":
+            values = clevr_states.encode_states(table.coords, table.attributes)
+        elif self.boxes == "paper":
+            values = clevr_boxes.paper_boxes(table)
+        else:
+            values = clevr_boxes.exact_boxes(table, cameras)
+        return RaggedArray(values.astype(np.float32), table.offsets)
 
 
 def object_centers(table: SceneTable) -> RaggedArray:
@@ -47,15 +65,4 @@ def object_centers(table: SceneTable) -> RaggedArray:
     looks = 2 * FOCAL * radius[table.attributes[:, clevr_boxes.SIZE]] / table.pixels[:, 2]  # in pixels of the frame
     place = table.pixels[:, :2] / (WIDTH, HEIGHT)
     values = np.concatenate([place, (looks / np.sqrt(WIDTH * HEIGHT))[:, None]], axis=1)
-    return RaggedArray(values.astype(np.float32), table.offsets)
-
-
-def encode_objects(table: SceneTable, target: Target, boxes: Boxes, cameras: np.ndarray | None = None) -> RaggedArray:
-    """The objects of all scenes as elements, float32. For exact boxes, `cameras` (S, 3) are recovered if not given."""
-    if target == "state":
-        values = clevr_states.encode_states(table.coords, table.attributes)
-    elif boxes == "paper":
-        values = clevr_boxes.paper_boxes(table)
-    else:
-        values = clevr_boxes.exact_boxes(table, cameras)
     return RaggedArray(values.astype(np.float32), table.offsets)

@@ -12,14 +12,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.core.paths import data_folder, fingerprint
 from setpredict.data.clevr.scene_files import read_scenes
-from setpredict.data.clevr.targets import (
-    Boxes,
-    Target,
-    check_target,
-    element_description,
-    encode_objects,
-    object_centers,
-)
+from setpredict.data.clevr.targets import Boxes, ObjectTarget, Target, object_centers
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.ragged import RaggedArray
 from setpredict.data.splits import StoredSplit, train_val_split
@@ -51,10 +44,10 @@ def clevr(
     root = Path(folder).expanduser() if folder else data_folder() / "CLEVR_v1.0"
     if not root.is_dir():
         raise UserError(f"CLEVR not found in {root}: expected a folder with the folders images and scenes")
-    check_target(target, boxes)
+    objects = ObjectTarget(target, boxes)
     images: dict[str, Any] = {"size": size, "workers": workers, "allow_outside": allow_outside}
     names = [name for name in ("train", "val") if scene_file(root, name).exists()] or ["train"]
-    sources = {name: _read_split(root, name, target, boxes, **images) for name in names}
+    sources = {name: _read_split(root, name, objects, **images) for name in names}
     N = max(max_objects, *(int(s.targets.sizes.max(initial=0)) for s in sources.values()))
     first, last = sources[names[0]], sources[names[-1]]
     chosen, held_out = train_val_split(len(first.targets) if "train" in sources else 0, val, seed)
@@ -69,7 +62,7 @@ def clevr(
         val=validation,
         test=last.split(np.arange(len(last.targets)), N) if "val" in sources else validation,
         has_centers=True,
-        **element_description(target),
+        **objects.description,
     )
 
 
@@ -91,7 +84,7 @@ class _Source:
 
 
 def _read_split(
-    root: Path, split: str, target: Target, boxes: Boxes, *, size: int, workers: int | None, allow_outside: bool
+    root: Path, split: str, target: ObjectTarget, *, size: int, workers: int | None, allow_outside: bool
 ) -> _Source:
     path = scene_file(root, split)
     table = read_scenes(path)
@@ -106,4 +99,4 @@ def _read_split(
             table = table.select(found)
         files = [folder / name for name in table.image]
         images = image_cache(f"clevr-{split}-{fingerprint([], str(folder.resolve()))[:8]}", files, size, workers)
-    return _Source(images, encode_objects(table, target, boxes), object_centers(table))
+    return _Source(images, target.encode(table), object_centers(table))

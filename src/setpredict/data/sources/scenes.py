@@ -11,14 +11,7 @@ import torch
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 from setpredict.data.batch import Batch
-from setpredict.data.clevr.targets import (
-    Boxes,
-    Target,
-    check_target,
-    element_description,
-    encode_objects,
-    object_centers,
-)
+from setpredict.data.clevr.targets import Boxes, ObjectTarget, Target, object_centers
 from setpredict.data.io.images import images_to_float
 from setpredict.data.render.sampler import check_counts, check_side, sample_scene, scene_table
 from setpredict.data.render.tracer import render
@@ -54,7 +47,7 @@ def scenes(
     nothing is rendered and each set is its own input, to auto-encode states or boxes. `boxes` are by default those of
     the paper's protocol, a heuristic; "exact" ones are the bounding boxes of the objects' outlines.
     """
-    check_target(target, boxes)
+    objects = ObjectTarget(target, boxes)
     check_side(size)
     check_counts(min_objects, max_objects)
     if folder is not None:
@@ -68,9 +61,9 @@ def scenes(
         return replace(stored, name=f"scenes-{target}")
 
     def split(name: str, count: int) -> SceneSplit:
-        return SceneSplit(count, name, seed, target, boxes, None if states_only else size, min_objects, max_objects)
+        return SceneSplit(count, name, seed, objects, None if states_only else size, min_objects, max_objects)
 
-    description = element_description(target)
+    description = objects.description
     return SetTask(
         name=f"scenes-{target}",
         input_kind="set" if states_only else "image",
@@ -93,8 +86,7 @@ class SceneSplit:
     count: int
     split: str
     seed: int
-    target: Target
-    boxes: Boxes
+    target: ObjectTarget
     size: int | None
     """Side length of the images; None: each set is its own input."""
     min_objects: int
@@ -113,7 +105,7 @@ class SceneSplit:
         scenes = [sample_scene(self.seed, self.split, int(i), epoch, *counts) for i in indices]
         cameras = np.stack([s.camera for s in scenes])  # (B, 3)
         table = scene_table(scenes)
-        objects = encode_objects(table, self.target, self.boxes, cameras)
+        objects = self.target.encode(table, cameras)
         target = objects.padded(np.arange(len(scenes)), self.max_objects)
         if self.size is None:
             return Batch(target, target, torch.from_numpy(indices))
