@@ -1,13 +1,14 @@
-"""The demo: three decoders learn the same sets, for the same time each."""
+"""The demo: three decoders learn the same sets, for the same time or number of steps each."""
 
 from __future__ import annotations
 
 import json
-import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import fmean, pstdev
+from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
@@ -19,6 +20,7 @@ from setpredict.build import make_loss
 from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossConfig, ModelConfig, TrainConfig
 from setpredict.core.files import write_text
 from setpredict.core.progress import bar_columns
+from setpredict.core.revision import hardware, revision
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
@@ -26,13 +28,40 @@ from setpredict.losses import hungarian_loss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
 from setpredict.report.figures.progression import progression, save
-from setpredict.report.figures.sweep import CORNERS, hardest, sweep
+from setpredict.report.figures.sweep import CORNERS, Sweep, draw_sweeps, sweep
+from setpredict.training.limits import ENDLESS
 from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
 MLP = DecoderConfig("mlp", hidden=(256, 256))
 DSPN = DecoderConfig("dspn")
 DEEP = EncoderConfig("mlp", hidden=(256, 256))
 FREE = EncoderConfig("mlp", hidden=(256,), pool="fspool-free", normalize=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long every decoder trains. Steps give the same numbers on a machine that is busy."""
+
+    amount: float
+    unit: Literal["seconds", "steps"] = "seconds"
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        return {"max_steps": int(self.amount)} if self.unit == "steps" else {"max_minutes": self.amount / 60}
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.unit}"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A decoder trained with one seed."""
+
+    seed: int
+    model: SetPredictor
+    steps: int
+    errors: dict[int, float]
+    """The error on the test split by number of inner steps: T and 2T, or 0 for a one-shot decoder."""
 
 
 @dataclass
@@ -43,9 +72,21 @@ class Contender:
     decoder: DecoderConfig
     encoder: EncoderConfig
     lr: float
-    model: SetPredictor = field(init=False)
-    steps: int = 0
-    errors: dict[int, float] = field(default_factory=dict)
+    trained: list[Trained] = field(default_factory=list)
+
+    @property
+    def model(self) -> SetPredictor:
+        """The model of the first seed."""
+        return self.trained[0].model
+
+    @property
+    def steps(self) -> int:
+        """Steps trained, averaged over the seeds."""
+        return round(fmean(t.steps for t in self.trained))
+
+    def errors(self) -> dict[int, list[float]]:
+        """For every number of inner steps the error of each seed."""
+        return {steps: [t.errors[steps] for t in self.trained] for steps in self.trained[0].errors}
 
 
 def contenders() -> list[Contender]:
@@ -56,61 +97,59 @@ def contenders() -> list[Contender]:
     ]
 
 
-def run(what: str, seconds: float, out: Path, seed: int, console: Console) -> list[Contender]:
+def run(what: str, budget: Budget, out: Path, seeds: Sequence[int], console: Console) -> list[Contender]:
     """Train, compare and draw; results are printed and written to `out`."""
     torch.set_num_threads(1)  # such small models gain nothing from more, and lose much where cores are busy
-    task = multisets(seed=seed) if what == "points" else polygons(seed=seed)
     began = time.perf_counter()
     models = contenders()
-    console.print(_introduction(what, seconds))
+    console.print(_introduction(what, budget, seeds))
     columns = bar_columns("{task.description}: {task.fields[note]}")
     with Progress(*columns, console=console, expand=True) as bars:
-        rows = [bars.add_task(c.name, total=1.0, note="waiting", start=False) for c in models]
+        rows = [bars.add_task(c.name, total=float(len(seeds)), note="waiting", start=False) for c in models]
         for contender, row in zip(models, rows):
             bars.start_task(row)
+            for i, seed in enumerate(seeds):
 
-            def show(state: TrainState, step: Step, row: Any = row) -> None:
-                note = f"{state.step} steps, loss {step.parts['set_last'].item():.5f}"
-                bars.update(row, completed=min(step.done, 1.0), note=note)
+                def show(state: TrainState, step: Step, row: Any = row, before: int = i) -> None:
+                    note = f"{state.step} steps, loss {step.parts['set_last'].item():.5f}"
+                    bars.update(row, completed=before + min(step.done, 1.0), note=note)
 
-            train(contender, task, seconds, seed, show)
-            bars.update(row, completed=1.0, note=f"{contender.steps} steps trained")
-    for contender in models:
-        for steps in _evaluated_steps(contender):
-            contender.errors[steps] = error(contender.model, task, steps)
+                task = multisets(seed=seed) if what == "points" else polygons(seed=seed)
+                contender.trained.append(train(contender, task, budget, seed, show))
+            bars.update(row, completed=float(len(seeds)), note=f"{contender.steps} steps trained")
     console.print(table(models))
-    picture = draw(what, models, task, out)
-    write_text(out / "results.json", json.dumps(results(what, models, seconds, seed, began), indent=2) + "\n")
+    content = results(what, models, budget, seeds)
+    if what == "polygons":
+        console.print("Rotating polygons …")
+        sweeps = {c.name: {n: [sweep(t.model, n) for t in c.trained] for n in CORNERS} for c in models}
+        picture = save(draw_sweeps(sweeps), out / "sweep.png")
+        for contender, entry in zip(models, content["models"]):
+            entry["sweep"] = _summaries(sweeps[contender.name])
+    else:
+        picture = draw_points(models, seeds[0], out)
+    content["seconds_total"] = round(time.perf_counter() - began, 1)
+    write_text(out / "results.json", json.dumps(content, indent=2) + "\n")
     console.print(f"\nPicture: [bold]{picture}[/]   numbers: {out / 'results.json'}")
     return models
 
 
-def train(
-    contender: Contender,
-    task: SetTask,
-    seconds: float,
-    seed: int,
-    after_step: AfterStep,
-) -> None:
+def train(contender: Contender, task: SetTask, budget: Budget, seed: int, after_step: AfterStep) -> Trained:
     """The same loop, data and loss for every contender."""
     torch.manual_seed(seed)
     assert task.input_kind != "image"
     kind = InputConfig(task.input_kind, task.input_size)
     config = ModelConfig(task.max_size, task.features, task.variable, 64, kind, contender.encoder, contender.decoder)
     settings = TrainConfig(
-        epochs=10**6, max_minutes=seconds / 60, batch_size=32, lr=contender.lr, schedule="cosine", ema=0.99, seed=seed
+        epochs=ENDLESS, batch_size=32, lr=contender.lr, schedule="cosine", ema=0.99, seed=seed, **budget.limits
     )
     loss = LossConfig("hungarian", masks="feature" if task.variable else "filter")
     fabric = Fabric(accelerator="cpu", devices=1)
     state = TrainState.fresh(fabric, SetPredictor.from_config(config), settings)
     fit(fabric, state, task, settings, make_loss(loss, task), after_step)
-    contender.model, contender.steps = state.best_weights.eval(), state.step
-
-
-def _evaluated_steps(contender: Contender) -> tuple[int, ...]:
-    """T and 2T; a one-shot decoder has one prediction."""
-    T = contender.model.steps
-    return (T, 2 * T) if T else (0,)
+    model = state.best_weights.eval()
+    T = model.steps
+    errors = {steps: error(model, task, steps) for steps in ((T, 2 * T) if T else (0,))}
+    return Trained(seed, model, state.step, errors)
 
 
 def error(model: SetPredictor, task: SetTask, steps: int) -> float:
@@ -128,12 +167,12 @@ def table(models: list[Contender]) -> Table:
     for heading in ("decoder", "after T steps", "after 2T steps", "T", "parameters", "steps trained"):
         view.add_column(heading, justify="left" if heading == "decoder" else "right")
     for c in models:
-        once, twice = c.errors.values() if len(c.errors) == 2 else [*c.errors.values()] * 2
+        once, *twice = (_mean_and_spread(errors) for errors in c.errors().values())
         steps = c.model.steps
         view.add_row(
             c.name,
-            f"{once:.3f}",
-            f"{twice:.3f}" if steps else "–",
+            once,
+            *(twice or ["–"]),
             str(steps) if steps else "–",
             f"{parameters(c.model):,}",
             f"{c.steps:,}",
@@ -141,11 +180,9 @@ def table(models: list[Contender]) -> Table:
     return view
 
 
-def draw(what: str, models: list[Contender], task: SetTask, out: Path) -> Path:
-    """Points: the sets of iDSPN step by step beside the others' predictions. Polygons: a sweep over the angle."""
-    if what == "polygons":
-        return save(sweep({c.name: c.model for c in models}), out / "sweep.png")
-    batch = next(iter(task.loader("test", 8)))
+def draw_points(models: list[Contender], seed: int, out: Path) -> Path:
+    """The sets of iDSPN step by step beside the others' predictions, by the models of the first seed."""
+    batch = next(iter(multisets(seed=seed).loader("test", 8)))
     predictions = {c.name: c.model.predict(batch.input) for c in models}
     with torch.no_grad():
         trajectory = models[-1].model(batch.input)
@@ -154,33 +191,46 @@ def draw(what: str, models: list[Contender], task: SetTask, out: Path) -> Path:
     return save(progression(trajectory, batch.target, [0, 1, 2, 5, 10, 20], predictions, title=title), out / "sets.png")
 
 
-def results(what: str, models: list[Contender], seconds: float, seed: int, began: float) -> dict[str, Any]:
+def results(what: str, models: list[Contender], budget: Budget, seeds: Sequence[int]) -> dict[str, Any]:
+    """What results.json says; errors are means over the seeds, and their spread is the standard deviation."""
+    chosen = f"--seed {seeds[0]}" + (f" --seeds {len(seeds)}" if len(seeds) > 1 else "")
     return {
         "what": what,
-        "command": f"setpredict demo --task {what} --seconds {seconds:g} --seed {seed}",
-        "seconds_each": seconds,
-        "seconds_total": round(time.perf_counter() - began, 1),
-        "hardware": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "command": f"setpredict demo --task {what} --{budget.unit} {budget.amount:g} {chosen}",
+        f"{budget.unit}_each": budget.amount,
+        "seeds": list(seeds),
+        "revision": revision(),
+        "hardware": hardware(),
         "models": [
             {
                 "name": c.name,
-                "error_x1000": {str(k): round(v, 4) for k, v in c.errors.items()},
+                "error_x1000": {str(k): round(fmean(v), 4) for k, v in c.errors().items()},
+                "error_std_x1000": {str(k): round(pstdev(v), 4) for k, v in c.errors().items()},
                 "parameters": parameters(c.model),
                 "steps_trained": c.steps,
-                **({"sweep": {str(n): hardest(c.model, n) for n in CORNERS}} if what == "polygons" else {}),
             }
             for c in models
         ],
     }
 
 
+def _summaries(sweeps: dict[int, list[Sweep]]) -> dict[str, list[dict[str, Any]]]:
+    """By corners, one summary per seed."""
+    return {str(n): [found.summary() for found in seeds] for n, seeds in sweeps.items()}
+
+
+def _mean_and_spread(values: Sequence[float]) -> str:
+    return f"{fmean(values):.3f}" + (f" ± {pstdev(values):.3f}" if len(values) > 1 else "")
+
+
 def parameters(model: torch.nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _introduction(what: str, seconds: float) -> str:
+def _introduction(what: str, budget: Budget, seeds: Sequence[int]) -> str:
     sets = {
         "points": "sets of 8 random points, squeezed through 64 numbers and decoded again",
         "polygons": "regular polygons from their angle and number of corners",
     }[what]
-    return f"Three decoders learn {sets}, {seconds:g} seconds each.\n"
+    repeated = f", with each of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    return f"Three decoders learn {sets}, {budget} each{repeated}.\n"

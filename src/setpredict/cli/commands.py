@@ -11,8 +11,9 @@ from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 
 TableName = Literal[
-    "mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "numbering", "ablations", "images"
-]
+    "mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "points", "numbering", "multisets",
+    "ablations", "images",
+]  # fmt: skip
 
 
 def reproduce(
@@ -181,22 +182,31 @@ def serve(
 
 def demo(
     task: Literal["points", "polygons"] = "points",
-    seconds: float = 33.0,
+    seconds: float | None = None,
+    steps: int | None = None,
     out: Path = Path("runs/demo"),
     seed: int = 0,
+    seeds: int = 1,
 ) -> None:
     """Watch three decoders learn the same sets for the same time.
 
     Args:
         task: Random point sets to auto-encode, or polygons from their angle (the paper's opening example).
-        seconds: Training time per decoder.
+        seconds: Training time per decoder (None: 33, or as long as --steps take).
+        steps: Training steps per decoder, instead of a time: the numbers do not depend on the machine's speed.
         out: The folder for the picture and the numbers.
         seed: Seed of the data and the weights.
+        seeds: Train each decoder with this many seeds, from --seed on; errors are means and standard deviations.
     """
     from rich.console import Console
 
+    from setpredict.demo import Budget
     from setpredict.demo import run as run_demo
 
-    if not seconds > 0:
-        raise UserError(f"--seconds must be above 0, got {seconds:g}")
-    run_demo(task, seconds, out, seed, Console())
+    if seconds is not None and steps is not None:
+        raise UserError(f"--seconds and --steps exclude each other, got {seconds:g} and {steps}")
+    for option, value in {"--seconds": seconds, "--steps": steps, "--seeds": seeds}.items():
+        if value is not None and not value > 0:
+            raise UserError(f"{option} must be above 0, got {value:g}")
+    budget = Budget(33.0 if seconds is None else seconds) if steps is None else Budget(steps, "steps")
+    run_demo(task, budget, out, range(seed, seed + seeds), Console())
