@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -26,9 +27,8 @@ from setpredict.metrics.baselines import Baseline, baselines
 from setpredict.metrics.sensitivity import Sensitivity, sensitivity
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
-from setpredict.training import evaluation
 from setpredict.training.devices import launch, make_fabric, together
-from setpredict.training.evaluation import Evaluation
+from setpredict.training.evaluation import Evaluation, evaluate_steps
 from setpredict.training.scores import check_features
 
 BASELINE_SAMPLES = 1024
@@ -79,7 +79,8 @@ def evaluate(
     check_steps(network, [steps], run.name if run else "this model")
     fabric = Fabric(accelerator=next(network.parameters()).device.type, devices=1)
     others = trivial_predictions(_training_sets(run, task, data), criterion, data.variable) if trivial else {}
-    return _rows(fabric, network, data, criterion, split, [steps], batch_size, 0, others)[0]
+    measure = partial(evaluate_steps, fabric, network, data, criterion, split, [steps], batch_size, baselines=others)
+    return _rows(measure, network, data, split, [steps])[0]
 
 
 def evaluate_run(
@@ -122,7 +123,8 @@ def evaluate_run(
     loss, workers = make_loss(run.experiment.loss, task), run.experiment.train.workers
     with together(fabric, "Evaluate again."):
         others = trivial_predictions(_training_sets(run, data, task), loss, task.variable) if trivial else {}
-        rows = _rows(fabric, run.model, task, loss, split, steps, batch_size, workers, others)
+        measured = (fabric, run.model, task, loss, split, steps, batch_size, workers)
+        rows = _rows(partial(evaluate_steps, *measured, baselines=others), run.model, task, split, steps)
         if fabric.is_global_zero and run.folder is not None and data is None:
             run.folder.write_evaluation(split, [asdict(row) for row in rows])
         fabric.barrier()
@@ -155,24 +157,20 @@ def check_steps(model: SetPredictor, steps: Sequence[int | None], name: str) -> 
 
 
 def _rows(
-    fabric: Fabric,
+    measure: Callable[..., list[Evaluation]],
     model: SetPredictor,
     task: SetTask,
-    loss: OuterLoss,
     split: str,
     steps: Sequence[int | None],
-    batch_size: int,
-    workers: int,
-    others: Mapping[str, Baseline],
 ) -> list[Evaluation]:
+    """The rows of `measure` (`evaluate_steps` with its arguments), in detail and with the sensitivity."""
     if model.config is not None:
         check_features(task, model.config.features)
     samples = len(task.split(split))
     if not samples:
         raise UserError(f"the {split} split of {task.name} is empty")
     with progress(f"Evaluating {task.name}", samples * len(steps)) as advance:
-        given = {"details": True, "baselines": others, "advance": advance}
-        rows = evaluation.evaluate_steps(fabric, model, task, loss, split, steps, batch_size, workers, **given)
+        rows = measure(details=True, advance=advance)
     for row, count in zip(rows, steps):
         row.sensitivity = _sensitivity(model, task.split(split), count)
     return rows

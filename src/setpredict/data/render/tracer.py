@@ -17,6 +17,7 @@ from setpredict.data.render.shapes import (
     BOUNDS,
     COLUMNS,
     COS,
+    FAR,
     METAL,
     RED,
     SHAPE,
@@ -120,23 +121,16 @@ def mark_instances(objects, camera, frame, mask):
     """Write the index of the object at the center of each pixel to `mask`; -1 is the ground."""
     height, width = mask.shape
     mask[:] = -1
+    depth = np.full(mask.shape, FAR)  # of the nearest object so far
     rectangles = screen_rectangles(objects, camera, frame, width, height)
-    some = np.empty_like(objects)
-    which = np.empty(len(objects), np.int64)
-    for row in range(height):
-        for column in range(width):
-            count = 0  # objects that can cover this pixel; repeated in _render: a common function was measurably slower
-            for i in range(len(objects)):
-                r = rectangles[i]
-                if r[0] <= column <= r[1] and r[2] <= row <= r[3]:
-                    some[count] = objects[i]
-                    which[count] = i
-                    count += 1
-            if count:
+    for i in range(len(objects)):
+        left, right, top, bottom = rectangles[i]
+        for row in range(max(top, 0), min(bottom + 1, height)):
+            for column in range(max(left, 0), min(right + 1, width)):
                 dx, dy, dz = camera_ray(frame, column + 0.5, row + 0.5, width, height)
-                i, _ = nearest(some[:count], -1, camera[0], camera[1], camera[2], dx, dy, dz)
-                if i >= 0:
-                    mask[row, column] = which[i]
+                _, t = nearest(objects[i : i + 1], -1, camera[0], camera[1], camera[2], dx, dy, dz)
+                if t < depth[row, column]:
+                    depth[row, column], mask[row, column] = t, i
 
 
 @kernel
@@ -150,7 +144,7 @@ def _render(objects, camera, frame, lights, srgb, image):
     cx, cy, cz = camera[0], camera[1], camera[2]
     for row in range(height):
         for column in range(width):
-            count = 0
+            count = 0  # objects that can cover this pixel
             for i in range(len(objects)):
                 r = rectangles[i]
                 if r[0] <= column <= r[1] and r[2] <= row <= r[3]:
