@@ -73,8 +73,9 @@ def _load_task(data: DataConfig, counts: dict[str, int]) -> SetTask:
     images: dict[str, Any] = {"target": data.target, "boxes": data.boxes, "size": data.size}
     match data.name:
         case "multisets":
-            shape = {"n": data.points, "dim": data.dim, "duplicates": data.duplicates, "variable": data.variable}
-            return load("multisets", seed=data.seed, **shape, **counts)
+            names = ("dim", "duplicates", "variable", "distribution")
+            shape = {name: getattr(data, name) for name in names}
+            return load("multisets", n=data.points, seed=data.seed, **shape, **counts)
         case "numbering":
             return load("numbering", n=data.points, classes=data.classes, seed=data.seed, **counts)
         case "polygons":
@@ -209,6 +210,7 @@ def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
         input.shared = input.shared and task.auto_encodes and task.input_size == task.features and fits
         if not input.shared:
             input.max_size, input.variable = capacity, varies
+        input.tokens = input.tokens or ("vector" if task.auto_encodes else "elements")
     return ModelConfig(
         max_size=task.max_size,
         features=task.features,

@@ -129,6 +129,8 @@ def _check_input_elements(c: ModelConfig, option: str) -> None:
     size = c.input.max_size or c.max_size
     if c.input.kind != "set":
         raise UserError(f"{option} starts from the elements of an input set, but the input is a {c.input.kind}")
+    if c.input.tokens == "vector":
+        raise UserError(f"{option} starts from the elements of the input: add --input.tokens elements")
     if size > c.max_size or (size < c.max_size and not c.variable):
         raise UserError(f"{option} needs an output element for each of {size} input elements, got {c.max_size}")
 
@@ -138,7 +140,7 @@ def _token_channels(c: ModelConfig) -> int:
     if c.input.kind in ("conv", "resnet"):
         with torch.device("meta"):  # only its shape is asked for
             return _backbone(c, vector=False).map_channels
-    return c.latent if c.input.kind == "vector" else c.input.size
+    return c.latent if c.input.kind == "vector" or c.input.tokens == "vector" else c.input.size
 
 
 def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
@@ -152,6 +154,8 @@ def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
     if tokens:
         variable = c.variable if c.input.variable is None else c.input.variable
         size = c.input.size, c.input.max_size or c.max_size, variable
+        if c.input.tokens == "vector":
+            return VectorTokens(_set_encoder(c, *size))
         return SetTokens(_set_encoder(c, *size) if "vector" in decoder.needs else None)
     if c.input.shared and c.input.size != c.features:
         raise UserError(

@@ -1,16 +1,19 @@
 """Codes with tokens: what input encoders offer, and that nothing is computed that the decoder does not need."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from setpredict import Code, DeepSetEncoder, ResNetEncoder
+from setpredict.build import make_task, model_config
 from setpredict.config import DecoderConfig, EncoderConfig, GradientDescent, InputConfig, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, ConvEncoder, ImageEncoder, PositionEmbedding, SetTokens, VectorTokens
 from setpredict.encoders.tokens import padded_tokens, present
 from setpredict.model import SetPredictor
+from setpredict.presets import preset
 from setpredict.sets import Sets
 
 SLOTS = DecoderConfig("slots", GradientDescent(steps=2), width=8, hidden=(8,))
@@ -31,6 +34,33 @@ def test_sets_are_their_own_tokens():
     assert torch.equal(code.vector, encoder(elements, mask))
     assert SetTokens()(elements).vector.shape == (2, 0)
     assert SetTokens()(elements).token_mask is None
+
+
+@pytest.mark.parametrize("decoder", [SLOTS, TRANSFORMER])
+def test_sets_can_be_one_token(decoder):
+    """Through a vector, the order and the number of elements are not seen; with elements as tokens, they are."""
+    torch.manual_seed(0)
+    sets = InputConfig("set", 3, max_size=6, shared=False, variable=False, tokens="vector")
+    model = SetPredictor.from_config(config(sets, decoder))
+    elements = torch.rand(2, 6, 3)
+    code = model.encode(Sets(elements, torch.ones(2, 6, dtype=torch.bool)))
+    assert code.tokens is not None
+    assert code.tokens.shape == (2, 1, 8)
+    assert torch.equal(code.tokens[:, 0], code.vector)
+    assert model(Sets(elements, torch.ones(2, 6, dtype=torch.bool))).final.elements.shape == (2, 4, 3)
+
+
+def test_elements_cannot_be_queries_and_hidden():
+    sets = InputConfig("set", 3, shared=False, variable=False, tokens="vector")
+    with pytest.raises(UserError, match=r"decoder\.queries input starts from the elements.*--input\.tokens elements"):
+        SetPredictor.from_config(config(sets, replace(TRANSFORMER, queries="input")))
+
+
+def test_sets_that_are_their_own_target_are_not_copied():
+    experiment = preset("multisets", "transformer")
+    assert model_config(experiment, make_task(experiment.data)).input.tokens == "vector"
+    experiment = preset("numbering", "transformer")
+    assert model_config(experiment, make_task(experiment.data)).input.tokens == "elements"
 
 
 def test_a_vector_is_one_token():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from setpredict.cli.main import run
-from setpredict.report.results import data_used, lay_out, reached, time_to
+from setpredict.report.results import data_used, drawn, lay_out, reached, time_to
 
 
 def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
@@ -64,6 +64,24 @@ def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
     assert [(name, [c[0] for c in cells]) for name, _, cells in found] == [
         ("Pooling", ["FSPool, 10 steps", "sum, 10 steps"])
     ]
+
+
+def test_decoders_by_size_have_a_column_per_size(tmp_path):
+    sizes = [("MLP", 2, 8, 0.3), ("MLP", 8, 2, 0.1), ("DSPN", 2, 8, 0.002)]
+    runs = [
+        entry(f"{name}, n = {n}, d = {d}", [value * (1 + seed)], seed)
+        | {"config": {"data": {"name": "multisets", "folder": None, "points": n, "dim": d}}}
+        for name, n, d, value in sizes
+        for seed in range(2)
+    ]
+    ((_, heads, cells),) = lay_out("multisets", runs)
+    assert heads == ["model", "n = 2, d = 8", "n = 8, d = 2", "runs"]
+    assert cells == [["MLP", "450.000 ± 212.132", "150.000 ± 70.711", "2"], ["DSPN", "3.000 ± 1.414", "–", "2"]]
+    figure = drawn({"table": "multisets", "scale": "small", "runs": runs})
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == ["d = 2", "d = 8"]
+    means = {line.get_label(): line.get_ydata()[0] for line in figure.axes[1].lines if line.get_linestyle() != "None"}
+    assert means == pytest.approx({"MLP": 450.0, "DSPN": 3.0})
 
 
 def test_a_single_answer_has_no_figure(place):

@@ -50,6 +50,8 @@ class DataConfig:
     """multisets, numbering: the (largest) number of elements in a set."""
     dim: int = 2
     """multisets: features per element."""
+    distribution: Literal["uniform", "normal"] = "uniform"
+    """multisets: draw elements uniformly from the unit cube, or from the standard normal distribution."""
     classes: int = 4
     """numbering: how many classes there are."""
     duplicates: bool = False

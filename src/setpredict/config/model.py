@@ -61,6 +61,9 @@ class InputConfig:
     warmup: float | None = 0.0
     """Images: train the encoder with its dense head alone before the decoder joins: for this many steps, or, below 1,
     for this fraction of the training (None: chosen for the data)."""
+    tokens: Literal["elements", "vector"] | None = None
+    """Sets: what slots and transformers look at, their elements or their latent vector as one token (None: the vector
+    where sets are their own target, which would otherwise only be copied)."""
     max_size: int = 0
     """Sets: capacity for input elements (0: as many as the data or the output has)."""
     shared: bool = True

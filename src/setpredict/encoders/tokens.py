@@ -31,14 +31,14 @@ class SetTokens(nn.Module):
 
 
 class VectorTokens(nn.Module):
-    """Input vectors to a code whose only token is the latent vector that `encoder` makes of them."""
+    """Inputs (vectors, or sets with their mask) to a code whose only token is the latent vector of `encoder`."""
 
     def __init__(self, encoder: nn.Module):
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, vectors: Float[Tensor, "B V"]) -> Code:
-        vector = self.encoder(vectors)
+    def forward(self, *input: Tensor | None) -> Code:
+        vector = self.encoder(*input)
         return Code(vector, tokens=vector[:, None])
 
 

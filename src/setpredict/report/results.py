@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
 from setpredict.metrics.units import DISTANCES, EXACT, heading, percent
+from setpredict.report.figures.by_size import by_decoder, by_size
 from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
 from setpredict.report.tables.paper import TABLES
 from setpredict.report.tables.text import markdown, published, summary
@@ -89,7 +90,9 @@ def section(path: Path, results: Path, page: Path, images: Path) -> list[str]:
         (f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells)
         for name, heads, cells in lay_out(content["table"], entries)
     ]
-    if not study.groups:
+    if study.by_size:
+        parts += complete[:1]
+    elif not study.groups:
         names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
         parts += [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
@@ -97,6 +100,8 @@ def section(path: Path, results: Path, page: Path, images: Path) -> list[str]:
     shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
     by_time = study.by_time or not study.groups
     what = "Validation scores by training time" if by_time else "Test scores of every answer"
+    if study.by_size:
+        what = "Test errors by the size of the sets"
     if by_time or answered(content["table"], entries):
         parts.append(f"![{what}]({shown.as_posix()})\n")
     remarks = path.with_suffix(".md")
@@ -133,9 +138,24 @@ def plain(results: Path, table: Path) -> Entry | None:
 
 def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
     """Name, heads and cells of each table: mean ± deviation over the seeds, the paper's numbers in brackets."""
+    if studies()[table].by_size:
+        return [(table, *size_columns(entries, metric_names(entries)[0]))]
     if not studies()[table].groups:
         return [(table, *_table(table, {e["row"]: e["row"] for e in entries}, entries))]
     return [(name, *_table(table, rows, entries)) for name, rows in answered(table, entries).items()]
+
+
+def size_columns(entries: Sequence[Entry], name: str) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of a table with a row per decoder and a column per size of the sets."""
+    cells = by_decoder(entries, name)
+    sizes = sorted({size for found in cells.values() for size in found})
+    heads = ["model", *(f"n = {n}, d = {d}" for n, d in sizes), "runs"]
+    rows = []
+    for decoder, found in cells.items():
+        runs = {len(values) for values in found.values()}
+        shown = [summary(found[size], name) if size in found else "–" for size in sizes]
+        rows.append([decoder, *shown, " to ".join(map(str, sorted({min(runs), max(runs)})))])
+    return heads, rows
 
 
 def answered(table: str, entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
@@ -178,6 +198,8 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
     entries, groups = content["runs"], answered(content["table"], content["runs"])
     names = metric_names(entries)
     study = studies()[content["table"]]
+    if study.by_size:
+        return by_size(entries, names[0])
     if study.groups and not study.by_time:
         return answers(entries, groups, names[0]) if groups else None
     names = [n for n in names if n in entries[0]["curve"]]

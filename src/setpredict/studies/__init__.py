@@ -8,6 +8,7 @@ from setpredict.config import DataConfig, Experiment
 from setpredict.core.paths import data_folder
 from setpredict.presets import Scale
 from setpredict.studies.ablations import ablations
+from setpredict.studies.decoders import multisets, numbering, points
 from setpredict.studies.images import (
     LARGER_SCENES,
     RATES,
@@ -53,20 +54,6 @@ BEFORE = {  # the published tables of renders were trained before there was a be
 }
 
 
-def _numbering() -> Study:
-    """Section 4.1 of the iDSPN paper: which decoders can tell equal inputs apart?"""
-    elementwise = {"decoder.queries": "learned", "decoder.hidden": [256], "decoder.solver.steps": 10}
-    rows = (
-        Row("DSPN", "dspn", steps=(20,)),
-        Row("iDSPN", "idspn", steps=(20, 40)),
-        Row("Transformer, random position embedding", "transformer", steps=(3,)),
-        Row("Transformer, no position embedding", "transformer", {"decoder.queries": "input"}, (3,)),
-        Row("Deep Sets", "transformer", {**elementwise, "decoder.kind": "deep-sets"}),
-        Row("BiLSTM", "transformer", {**elementwise, "decoder.kind": "bilstm"}),
-    )
-    return Study("Numbering the members of a class", "numbering", rows, about=_NUMBERING)
-
-
 def studies(scale: Scale = "small") -> dict[str, Study]:
     """The tables of a scale by name. CLEVR's are trained on generated scenes where CLEVR itself is not found."""
     clevr = (data_folder() / "CLEVR_v1.0").is_dir()
@@ -97,7 +84,9 @@ def studies(scale: Scale = "small") -> dict[str, Study]:
         **images,
         "renders-state": Study("State, CLEVR-style renders", "clevr-state", ours, renders, about=_RENDERS),
         "renders-box": Study("Boxes, CLEVR-style renders", "clevr-box", ours, renders, about=_RENDERS),
-        "numbering": _numbering(),
+        "points": points(),
+        "numbering": numbering(scale),
+        "multisets": multisets(scale),
         "ablations": ablations(),
         "images": image_parts(f"{kind}-state", scenes),
     }
@@ -131,8 +120,4 @@ _STATES = (
     "all four attributes must be correct."
 )
 _BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."
-_NUMBERING = (
-    "The input is a multiset of classes, the output numbers the members of every class 0, 1, 2, … in no particular "
-    "order: equal inputs must get different outputs. Samples with every element right, and single elements."
-)
 _RENDERS = "The small models, trained and tested on a few thousand CLEVR-style renders."

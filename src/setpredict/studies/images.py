@@ -41,7 +41,7 @@ DENSE = {  # proposals that are not objects need not become zeros, as padding in
 
 
 def image_rows(target: str) -> tuple[Row, ...]:
-    """The rows of a table of images: all but the last start from one image encoder."""
+    """The rows of a table of images: the paper's, then beyond it; all with a warm-up start from one image encoder."""
     after = {"encoder": WARM_UP, "rates": RATES}
     rows = [
         Row(WARM_UP, "dense", {**ALONE, "train.max_minutes": 15.0}),
@@ -52,6 +52,8 @@ def image_rows(target: str) -> tuple[Row, ...]:
         Row("DSPN (momentum, last-5 gradient)", "dspn", {**ALONE, **FAVORED}, **after),
         Row("Dense head", "dense", ALONE, **after),
         Row("DSPN from the dense head", "dspn", {**ALONE, **DENSE}, (0, 5, 10), **after),
+        Row("Slot Attention", "slots", ALONE, (3,), **after),
+        Row("Transformer", "transformer", ALONE, (3,), **after),
     ]
     scratch = {**ALONE, "train.max_minutes": 45.0}
     if target == "state":

@@ -49,6 +49,8 @@ class Study:
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """One table per question: its answers, and the row that each is read from."""
     about: str = ""
+    by_size: bool = False
+    """Rows are decoders on sets of n elements with d features, "…, n = 8, d = 2": one column per size."""
     by_time: bool = False
     """With questions: draw validation scores by training time instead of the test score of every answer."""
 

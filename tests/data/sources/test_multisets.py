@@ -46,3 +46,15 @@ def test_bad_options():
         multisets(n=0)
     with pytest.raises(UserError, match="min_size must be from 0 to n=3, got 5"):
         multisets(n=3, variable=True, min_size=5)
+
+
+def test_normal_elements_have_the_moments_of_the_normal_distribution():
+    elements = first(multisets(n=16, dim=4, distribution="normal"), size=512).target.elements
+    values = elements.flatten().double()
+    assert abs(values.mean().item()) < 0.03
+    assert abs(values.var().item() - 1) < 0.05
+    assert abs((values**4).mean().item() - 3) < 0.3
+    correlation = torch.corrcoef(elements.flatten(1).T.double()) - torch.eye(64)  # over 512 sets
+    assert correlation.abs().max() < 0.25
+    with pytest.raises(UserError, match="distribution must be uniform or normal, got 'gamma'"):
+        multisets(distribution="gamma")

@@ -1,4 +1,4 @@
-"""Random multisets to auto-encode: points uniform in the unit cube, with or without duplicates."""
+"""Random multisets to auto-encode: points uniform in the unit cube or normal, with or without duplicates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 import torch
 
 from setpredict.core.errors import UserError
+from setpredict.core.rng import normal as standard_normal
 from setpredict.core.rng import uniform
 from setpredict.data.splits import DrawnSplit
 from setpredict.data.task import SetTask
 from setpredict.sets import Sets
+
+DISTRIBUTIONS = ("uniform", "normal")
 
 
 def multisets(
@@ -21,6 +24,7 @@ def multisets(
     variable: bool = False,
     seed: int = 0,
     *,
+    distribution: str = "uniform",
     min_size: int = 1,
     train: int = 32_000,
     val: int = 1_000,
@@ -28,7 +32,8 @@ def multisets(
 ) -> SetTask:
     """Sets of n points of dimension `dim`; the input is the set itself.
 
-    With `duplicates` the points are drawn with replacement from n // 2 positions, so some always coincide. With
+    Points are uniform in the unit cube or, with the distribution "normal", standard normal (section 4.2 of the iDSPN
+    paper). With `duplicates` the points are drawn with replacement from n // 2 positions, so some always coincide. With
     `variable` the size is uniform in min_size..n. Each training epoch has new sets.
 
     >>> task = multisets(n=4, dim=3)
@@ -38,9 +43,12 @@ def multisets(
     """
     if n < 1 or dim < 1:
         raise UserError(f"n and dim must be at least 1, got n={n}, dim={dim}")
+    if distribution not in DISTRIBUTIONS:
+        raise UserError(f"distribution must be {' or '.join(DISTRIBUTIONS)}, got {distribution!r}")
     if variable and not 0 <= min_size <= n:
         raise UserError(f"min_size must be from 0 to n={n}, got {min_size}")
-    draw = partial(draw_multisets, n=n, dim=dim, duplicates=duplicates, min_size=min_size if variable else n)
+    drawn = {"duplicates": duplicates, "min_size": min_size if variable else n, "normal": distribution == "normal"}
+    draw = partial(draw_multisets, n=n, dim=dim, **drawn)
     return SetTask(
         name="multisets",
         input_kind="set",
@@ -57,13 +65,15 @@ def multisets(
     )
 
 
-def draw_multisets(keys: np.ndarray, n: int, dim: int, duplicates: bool, min_size: int) -> tuple[Sets, Sets]:
+def draw_multisets(
+    keys: np.ndarray, n: int, dim: int, duplicates: bool, min_size: int, normal: bool = False
+) -> tuple[Sets, Sets]:
     """One multiset per key (B,), as input and as target."""
     B, N, D = len(keys), n, dim
-    numbers = uniform(keys, N * D + N + 1)
-    elements = numbers[:, : N * D].reshape(B, N, D)
+    numbers = uniform(keys, (2 if normal else 1) * N * D + N + 1)  # normal numbers take two uniform ones each
+    elements = (standard_normal(keys, N * D) if normal else numbers[:, : N * D]).reshape(B, N, D)
     if duplicates:
-        position = (numbers[:, N * D : N * D + N] * max(1, N // 2)).astype(np.int64)  # (B, N)
+        position = (numbers[:, -N - 1 : -1] * max(1, N // 2)).astype(np.int64)  # (B, N)
         elements = np.take_along_axis(elements, position[:, :, None], axis=1)
     size = min_size + (numbers[:, -1] * (N + 1 - min_size)).astype(np.int64)  # (B,)
     mask = np.arange(N) < size[:, None]  # (B, N)
