@@ -75,7 +75,7 @@ class ConvEncoder(nn.Module):
         if self.tail is not None:
             nn.init.xavier_uniform_(self.tail.weight)
             nn.init.zeros_(self.tail.bias)
-        axis = torch.linspace(-1, 1, image_size)
+        axis = torch.linspace(-1, 1, image_size, dtype=torch.float64).float()  # the same on every machine, to the bit
         grid = torch.stack([axis[None, :].expand(image_size, -1), axis[:, None].expand(-1, image_size)])
         self.register_buffer("coordinates", grid, persistent=False)  # (2, S, S)
 
