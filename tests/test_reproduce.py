@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from setpredict import reproduce as module
@@ -17,6 +18,7 @@ from setpredict.presets import SCALES, Scale, preset
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.runs.folder import RunFolder
+from setpredict.runs.loaded import load
 from setpredict.studies import RATES, Row, Study, changed, configure, studies
 
 ROOT = Path(__file__).parents[1]
@@ -150,7 +152,28 @@ def test_rows_of_images_start_from_one_encoder():
             found = configure(study, row, "small", 0)
             assert (found.input.kind, found.input.warmup, found.train.threads) == ("conv", 0, 1)
     with pytest.raises(UserError, match="starts from 'Warm-up of the image encoder'; train that first"):
-        module._start_of(study.rows[1], "clevr-box", "small", Path("nowhere"), 0)
+        module._start_of(study.rows[1], "clevr-box", "small", Path("nowhere"), 0, Path("nowhere"))
+
+
+def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
+    """A clone of the repository has the weights of results/, but no runs; they tell nothing about the machine."""
+    small = {"data.train": 32, "data.val": 8, "data.test": 8, "train.max_steps": 1, "train.val_every": 1}
+    experiment = changed(preset("multisets", "mlp"), small)
+    experiment.data.folder = str(tmp_path)
+    row = studies()["clevr-box"].rows[1]
+    assert row.encoder is not None
+    run_here = RunFolder(tmp_path / "runs" / "clevr-box-small" / f"{studies()['clevr-box'].row(row.encoder).slug}-0")
+    assert module.finish(experiment, run_here, Console(quiet=True))
+    run_here.write_record({"row": row.encoder})
+    run_here.publish(module._weights(tmp_path / "results", run_here.path))
+    found = module._start_of(row, "clevr-box", "small", tmp_path / "empty", 0, tmp_path / "results")
+    assert found is not None
+    assert found.path == tmp_path / "results" / "weights" / "clevr-box-small" / run_here.name
+    ours, theirs = (load(folder.path).model.state_dict() for folder in (run_here, found))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    texts = [path.read_text() for path in found.path.rglob("*.json")]
+    assert len(texts) == 5
+    assert not any(str(tmp_path) in text for text in texts)
 
 
 def test_boxes_at_medium_scale_start_from_the_encoder_of_the_states():
@@ -161,6 +184,6 @@ def test_boxes_at_medium_scale_start_from_the_encoder_of_the_states():
     assert len(sizes) == 1
     for row in box.rows:
         with pytest.raises(UserError, match="train that first: setpredict reproduce clevr-state --scale medium"):
-            module._start_of(row, "clevr-box", "medium", Path("nowhere"), 0)
+            module._start_of(row, "clevr-box", "medium", Path("nowhere"), 0, Path("nowhere"))
     with pytest.raises(UserError, match="--scale medium is for clevr-state and clevr-box, not for mnist"):
         module.find_study("mnist", "medium")

@@ -60,7 +60,7 @@ def reproduce(
             if experiment.data.name == "scenes" and experiment.data.folder:
                 experiment.data.folder = str(out / Path(experiment.data.folder).name)
             run = RunFolder(folder / f"{row.slug}-{seed}")
-            before = _start_of(row, table, scale, out, seed)
+            before = _start_of(row, table, scale, out, seed, results)
             tried = tune(experiment, row, folder, console, before)
             if tried:
                 experiment.train.lr = min(tried, key=lambda t: t["score"])["lr"]
@@ -72,6 +72,8 @@ def reproduce(
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 entry = record(row, seed, run, measured, command, before if row.after else None)
                 run.write_record(entry | ({"tuning": tried} if tried else {}))
+                if seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}:
+                    run.publish(_weights(results, run.path))
     content = collect(table, scale, folder, path)
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     for name, heads, cells in lay_out(table, content["runs"]):
@@ -92,8 +94,13 @@ def _folder(out: Path, table: str, scale: Scale) -> Path:
     return out / f"{table}-{scale}"
 
 
-def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int) -> RunFolder | None:
-    """The finished run that a row starts from."""
+def _weights(results: Path, run: Path) -> RunFolder:
+    """Where the weights are kept that several rows start from, so that others can be added on another machine."""
+    return RunFolder(results / "weights" / run.parent.name / run.name)
+
+
+def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int, results: Path) -> RunFolder | None:
+    """The finished run that a row starts from: one here, or the published weights of one."""
     name = row.after or row.encoder
     if name is None:
         return None
@@ -101,6 +108,8 @@ def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int) -> RunFo
     start = RunFolder(
         _folder(out, table, scale) / f"{find_study(table, scale).row(name).slug}-{seed if row.after else 0}"
     )
+    if start.read_record() is None and row.encoder:
+        start = _weights(results, start.path)
     if start.read_record() is None:
         command = f'setpredict reproduce {table} --scale {scale} --rows "{name}"'
         raise UserError(f"{row.name!r} starts from {name!r}; train that first: {command}")

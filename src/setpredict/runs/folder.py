@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from setpredict.config import Experiment, from_json, to_json
 from setpredict.core.errors import UserError
-from setpredict.core.files import read_json, remove_temporary, write_text
+from setpredict.core.files import atomic, read_json, remove_temporary, write_text
 from setpredict.core.log_file import read_log
 from setpredict.core.revision import hardware, revision
 from setpredict.data.description import read_description, to_description
@@ -218,6 +219,21 @@ class RunFolder:
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         write_text(self.record_path, json.dumps(record) + "\n")
+
+    def publish(self, to: RunFolder) -> None:
+        """Write what others need to start from this run to another folder: its best weights and where they come from.
+
+        No path of this machine is written.
+        """
+        experiment, record = self.read_experiment(), self.read_record()
+        assert record is not None
+        experiment.data.folder = None
+        for path in sorted(self.best_path.iterdir()):
+            with atomic(to.best_path / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+        to.write_experiment(experiment)
+        to.write_description(self.read_description())
+        to.write_record(record)
 
     def read_token(self) -> str | None:
         try:
