@@ -97,7 +97,7 @@ def _toy(data: DataConfig, scale: Scale) -> Experiment:
 
 def _numbering(data: DataConfig, scale: Scale) -> Experiment:
     """Section 4.1 of the iDSPN paper: the descent starts from the input multiset, whose elements get numbers."""
-    data.points = 64 if scale == "paper" else 16
+    data.points = 64 if scale == "paper" else 8
     train = TrainConfig(lr=1e-3, batch_size=128, epochs=50)
     if scale == "small":
         train = TrainConfig(
