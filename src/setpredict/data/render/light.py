@@ -11,7 +11,7 @@ from typing import no_type_check
 import numpy as np
 
 from setpredict.core.jit import kernel
-from setpredict.data.render.shapes import BOUND, CUBE, SHAPE, R, X, Y, Z, span, to_own_frame
+from setpredict.data.render.shapes import BOUND, CUBE, SHAPE, R, span, to_own_frame, toward
 
 LIGHTS = np.array([[6.45, -2.91, 4.26], [-4.67, -4.01, 3.01], [-1.17, 2.65, 5.82]])
 """Usual positions of the key, fill and back light; they face the origin."""
@@ -49,12 +49,11 @@ def light_reaching(objects, skip, px, py, pz, light, radius, turn, candidates):
     for i in range(len(objects)):
         if i == skip:
             continue
-        o = objects[i]
-        qx, qy, qz = o[X] - px, o[Y] - py, o[Z] - pz
+        qx, qy, qz = toward(objects[i], px, py, pz)
         s = (qx * lx + qy * ly + qz * lz) / length2
         s = min(max(s, 0.0), 1.0)
         ex, ey, ez = qx - s * lx, qy - s * ly, qz - s * lz
-        reach = o[BOUND] + radius * s
+        reach = objects[i, BOUND] + radius * s
         if ex * ex + ey * ey + ez * ez < reach * reach:
             candidates[count] = i
             count += 1
@@ -99,10 +98,9 @@ def openness(objects, skip, px, py, pz, nx, ny, nz):
     for i in range(len(objects)):
         if i == skip:
             continue
-        o = objects[i]
-        qx, qy, qz = o[X] - px, o[Y] - py, o[Z] - pz
+        qx, qy, qz = toward(objects[i], px, py, pz)
         d2 = qx * qx + qy * qy + qz * qz
-        r2 = o[R] * o[R] * 1.15
+        r2 = objects[i, R] ** 2 * 1.15
         if d2 > 40.0 * r2:
             continue
         d2 = max(d2, r2)

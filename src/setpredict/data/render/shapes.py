@@ -27,6 +27,13 @@ BOUNDS = (1.0, 1.59, 1.40)
 
 @kernel
 @no_type_check
+def toward(o, px, py, pz):
+    """The vector from a point to the center of object `o`."""
+    return o[X] - px, o[Y] - py, o[Z] - pz
+
+
+@kernel
+@no_type_check
 def to_own_frame(o, px, py, pz, dx, dy, dz):
     """A ray's origin and direction in the frame of object `o`; its parameter t stays the same."""
     s = 1.0 / o[R]
@@ -135,7 +142,7 @@ def nearest(objects, skip, px, py, pz, dx, dy, dz):
         if i == skip:
             continue
         o = objects[i]
-        qx, qy, qz = o[X] - px, o[Y] - py, o[Z] - pz
+        qx, qy, qz = toward(o, px, py, pz)
         along = qx * dx + qy * dy + qz * dz
         if along + o[BOUND] <= 0.0:
             continue

@@ -24,9 +24,9 @@ from setpredict.data.render.shapes import (
     SIN,
     R,
     X,
-    Y,
     Z,
     nearest,
+    toward,
 )
 
 COLORS = {
@@ -87,7 +87,7 @@ def screen_rectangles(objects, camera, frame, width, height):
     out = np.empty((len(objects), 4), np.int64)
     for i in range(len(objects)):
         o = objects[i]
-        x, y, z = o[X] - camera[0], o[Y] - camera[1], o[Z] - camera[2]
+        x, y, z = toward(o, camera[0], camera[1], camera[2])
         right = frame[0, 0] * x + frame[0, 1] * y + frame[0, 2] * z
         up = frame[1, 0] * x + frame[1, 1] * y + frame[1, 2] * z
         depth = frame[2, 0] * x + frame[2, 1] * y + frame[2, 2] * z
