@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from setpredict import decoders
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "setpredict"
 MODULES = {
@@ -116,14 +118,18 @@ def test_packages_and_files_stay_small():
         assert lines <= 350, f"{module} has {lines} lines: one concept per file"
 
 
+DECODERS = {name for name in decoders.__all__ if hasattr(getattr(decoders, name), "target_loss")} - {"Decoder"}
+
+
 def test_no_decoder_is_asked_for_its_class_outside_decoders():
+    assert {"DSPN", "MLPDecoder", "TransformerDecoder"} <= DECODERS
     for module, path in MODULES.items():
         if module in ENTRANCES or layer(module) == "decoders":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
-                wrong = names & {"DSPN", "MLPDecoder", "LSTMDecoder"}
+                wrong = names & DECODERS
                 assert not wrong, f"{module}, line {node.lineno}: isinstance of {wrong}; ask the Decoder protocol"
 
 
