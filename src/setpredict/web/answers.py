@@ -15,7 +15,7 @@ from torch import Tensor
 from setpredict.data.clevr.camera import HEIGHT, WIDTH, project
 from setpredict.data.task import SetTask
 from setpredict.report.figures.drawing import shown_as_text
-from setpredict.report.tables.judged import columns, judge_boxes, judge_objects, true_objects
+from setpredict.report.tables.judged import columns, judge_boxes, judge_objects
 from setpredict.sets import Prediction, Sets
 from setpredict.web.inputs import Question
 from setpredict.web.limits import BadInput
@@ -38,7 +38,7 @@ def answer(question: Question, prediction: Prediction, milliseconds: float, batc
         "mask": _rounded(prediction.mask[:, 0].clamp(0, 1)),
         "positions": _positions(question, prediction.elements[:, 0]),
         "repr_loss": None if losses is None else [float(f"{v:.4g}") for v in losses[:, 0].tolist()],
-        "text": [_text(task, prediction.elements[t]) for t in steps] if as_text else None,
+        "text": _text(task, prediction.elements[:, 0]) if as_text else None,
         "matches": None if batch is None else [_matches(task, prediction.step(t), batch.target) for t in steps],
         "columns": columns(task) if as_text else list(task.feature_names),
         "input": None if batch is None else _input(batch.input),
@@ -73,10 +73,19 @@ def _positions(question: Question, elements: Tensor) -> Any:
     return np.round(np.clip(np.nan_to_num(pixels), -9, 9), 4).tolist()
 
 
-def _text(task: SetTask, elements: Tensor) -> list[list[str]]:
-    """The attributes of every element (1, N, D) as text."""
-    present = torch.ones(elements.shape[:2], dtype=torch.bool)
-    return [[cell.text for cell in row.cells] for row in true_objects(task, Sets(elements, present), 0)]
+def _text(task: SetTask, elements: Tensor) -> list[list[list[str]]]:
+    """The attributes of every element of some sets (S, N, D) as text, one per column."""
+    S, N, _ = elements.shape
+    cells: list[list[str]] = []  # by column, of all elements
+    if task.numbers:
+        numbers = task.denormalize(elements)[..., task.numbers].reshape(S * N, -1).tolist()
+        cells.append([", ".join(f"{value:.2f}" for value in element) for element in numbers])
+    for name in task.spoken or task.groups:
+        first, end = task.groups[name]
+        likeliest = elements[..., first:end].argmax(dim=-1).flatten().tolist()
+        cells.append([task.categories[name][category] for category in likeliest])
+    rows = [list(row) for row in zip(*cells)]
+    return [rows[s * N : (s + 1) * N] for s in range(S)]
 
 
 def _matches(task: SetTask, sets: Sets, target: Sets) -> list[dict[str, Any]]:
@@ -114,5 +123,5 @@ def _input(value: Tensor | Sets) -> Any:
 
 def _target(question: Question, target: Sets) -> dict[str, Any]:
     elements, task = target.to_list()[0], question.served.task
-    text = _text(task, elements[None]) if _has_text(task) else None
+    text = _text(task, elements[None])[0] if _has_text(task) else None
     return {"elements": _rounded(elements), "positions": _positions(question, elements), "text": text}

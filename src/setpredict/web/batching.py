@@ -18,6 +18,7 @@ from setpredict.web.answers import answer
 from setpredict.web.catalog import Served
 from setpredict.web.inputs import Question, encode_request
 from setpredict.web.limits import BadInput, Limits, TooBusy
+from setpredict.web.scene_pictures import start_picture
 from setpredict.web.schema import DecodeRequest
 
 
@@ -58,6 +59,8 @@ class DecodeQueue:
         with self.change:
             if self.closed or len(self.waiting) + self.decoding >= self.limits.waiting:
                 raise TooBusy(f"{self.limits.waiting} requests are already waiting; try again in a second")
+            if request.sample is not None:
+                start_picture(served.source, request.sample)  # while the worker decodes
             entry = Waiting(request, served, pixels)
             self.waiting.append(entry)
             self.change.notify()

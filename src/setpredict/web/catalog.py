@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from setpredict.core.errors import UserError
 from setpredict.core.paths import data_folder
 from setpredict.data.clevr.camera import USUAL_PLACE
-from setpredict.data.render.sampler import sample_scene
 from setpredict.data.sources.mnist import FILES
 from setpredict.data.task import Batch, SetTask, Split
 from setpredict.decoders import Decoder
@@ -22,7 +21,7 @@ from setpredict.metrics.units import heading, shown
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.runs.shipped import shipped
-from setpredict.web.scene_pictures import ASPECT, scene_split
+from setpredict.web.scene_pictures import ASPECT, SceneKey, sample_of, scene_split
 from setpredict.web.schema import ModelInfo
 
 
@@ -87,14 +86,14 @@ class Served:
             raise UserError(f"the data of {self.name} ({self.task.name}) is not on this machine")
         if index >= len(self.source):
             raise UserError(f"sample {index} not found: {self.name} has samples 0 to {len(self.source) - 1}")
-        return self.source.batch(np.array([index], dtype=np.int64), 0)
+        return sample_of(self.source, index)
 
     def camera(self, index: int | None) -> NDArray[np.float64]:
         """The camera's position in a generated scene, or CLEVR's usual one."""
         split = scene_split(self.source)
         if index is None or split is None:
             return np.array(USUAL_PLACE)
-        return sample_scene(split.seed, split.split, index, 0, split.min_objects, split.max_objects).camera
+        return SceneKey.of(split, index).sample().camera
 
     @property
     def aspect(self) -> float:

@@ -3,6 +3,7 @@
 import { listModels, place } from "./api.js";
 import * as digits from "./digits.js";
 import { fail } from "./notices.js";
+import { completePanels } from "./panels.js";
 import * as points from "./points.js";
 import * as polygons from "./polygons.js";
 import * as run from "./run.js";
@@ -10,6 +11,7 @@ import * as samples from "./samples.js";
 import { addTerms } from "./terms.js";
 
 const STARTS = { points: points.start, digits: digits.start, polygons: polygons.start, scenes: samples.start, run: run.start };
+completePanels();
 const tabs = [...document.querySelectorAll("[role=tab]")].filter((tab) => place.tabs.includes(tab.id.slice(4)) || tab.remove());
 const pages = new Map();
 let models = [], current = "";
