@@ -99,10 +99,10 @@ def arithmetic(a, b, out):
 @numba.njit
 @no_type_check
 def by_index(values, rows, out):
-    at = lanes.load(rows, 0)
-    lanes.store(out, 0, lanes.gather(values, 0, at, LANES))
-    lanes.scatter(out, LANES, at, LANES, lanes.load(values, 0))
-    lanes.add_scattered(out, LANES, at, LANES, lanes.load(values, LANES))
+    lanes.store(out, 0, lanes.gather(values, 0, rows, LANES, -1))
+    lanes.scatter(out, LANES, rows, LANES, 7, values, 0)
+    lanes.add_scattered(out, LANES, rows, LANES, 7, lanes.load(values, LANES))
+    lanes.scatter_one(out, 4 * LANES, rows, LANES, 7, 5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,10 +113,11 @@ def test_vectors(dtype):
     expected = [(a + b) * a - b / a, np.minimum(a, b), np.maximum(a, b), np.where(a < b, a, 0)]
     assert np.allclose(out.reshape(4, LANES), expected, rtol=1e-5)
 
-    values, rows = normal(3, dtype), np.random.default_rng(0).integers(0, 3, LANES).astype(np.int32)
-    out = np.zeros((4, LANES), dtype)
+    values, rows = normal(3, dtype), np.random.default_rng(0).integers(0, 3, 2 * LANES).astype(np.int32)
+    out = np.zeros((7, LANES), dtype)
     by_index(values.reshape(-1), rows, out.reshape(-1))
-    lane = np.arange(LANES)
+    rows, lane = rows[LANES:], np.arange(LANES)
     assert np.array_equal(out[0], values[rows, lane])
     assert np.array_equal(out[1 + rows, lane], values[0] + values[1])
-    assert np.count_nonzero(out[1:]) == LANES
+    assert np.array_equal(out[4 + rows, lane], np.full(LANES, 5))
+    assert np.count_nonzero(out[1:4]) == np.count_nonzero(out[4:]) == LANES

@@ -23,6 +23,9 @@ ENCODERS = {
     "mask sum": lambda: DeepSetEncoder(2, 16, 9, hidden=(24, 20), mask_sum=True),
     "relation, mask sum": lambda: RelationEncoder(2, 16, 4, hidden=(24,), mask_sum=True),
     "wide relation": lambda: RelationEncoder(2, 33, 5, hidden=(32, 16)),  # layers that fill vectors
+    "samples": lambda: DeepSetEncoder(3, 32, 7, hidden=(48,)),  # these three by kernels that take whole samples
+    "samples of pairs": lambda: RelationEncoder(2, 48, 5, hidden=(32,)),
+    "samples, free weights": lambda: DeepSetEncoder(2, 16, 1, hidden=(16,), pool="fspool-free", normalize=False),
     "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
     "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
     "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
@@ -115,14 +118,15 @@ def test_chunks_do_not_change_anything(monkeypatch, chunk):
 
 
 def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
-    for name in ("deep", "many elements", "relation", "wide relation"):
+    for name in ("deep", "many elements", "relation", "wide relation", "samples", "samples of pairs"):
         for shared in (False, True):
             encoder, y, z, _ = case(name, torch.float64, shared=shared)
             kernel = derivatives(
                 FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder
             )
             with monkeypatch.context() as patch:
-                patch.setattr("setpredict.decoders.fast.pool.has_kernel", lambda x: False)
+                for module in ("pool", "sample_step"):
+                    patch.setattr(f"setpredict.decoders.fast.{module}.has_kernel", lambda x: False)
                 patch.setattr("setpredict.decoders.fast.first_layer._has_kernel", lambda rows: False)
                 objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
                 assert_close(derivatives(objective.value_and_grad, y, z, encoder), kernel, 1e-12)
@@ -148,7 +152,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", ["deep", "relation"])
+@pytest.mark.parametrize("name", ["deep", "relation", "samples of pairs"])
 def test_decoding_and_training_are_the_generic_ones(name, options):
     torch.manual_seed(0)
     encoder = ENCODERS[name]().double()
@@ -167,8 +171,9 @@ def test_decoding_and_training_are_the_generic_ones(name, options):
     assert_close(grads, expected, 1e-9)
 
 
-def test_no_grad_and_inference_mode_give_the_same_and_keep_nothing():
-    encoder, _, z, _ = case("deep", torch.float32)
+@pytest.mark.parametrize("name", ["deep", "samples", "samples of pairs"])
+def test_no_grad_and_inference_mode_give_the_same_and_keep_nothing(name):
+    encoder, _, z, _ = case(name, torch.float32)
     decoder = DSPN(encoder, solver=GradientDescent(3))
     oracle = decoder(z).elements.detach()
     for mode in (torch.no_grad, torch.inference_mode):
@@ -191,8 +196,9 @@ def test_steps_without_gradients_keep_nothing():
     assert fifty == sum(kept)
 
 
-def test_only_differentiated_steps_save_tensors_for_backward():
-    encoder, _, z, _ = case("deep", torch.float32)
+@pytest.mark.parametrize("name", ["deep", "samples"])
+def test_only_differentiated_steps_save_tensors_for_backward(name):
+    encoder, _, z, _ = case(name, torch.float32)
 
     def saved(gradient, context: Any = torch.enable_grad):
         decoder, kept = DSPN(encoder, solver=GradientDescent(3), gradient=gradient, initial="fixed"), []
@@ -219,11 +225,12 @@ def test_recompute_keeps_less():
 
 
 @pytest.mark.parametrize("values", [torch.nan, torch.inf, 0.0, 1e30])
-def test_unusual_values_do_not_crash(values):
-    encoder, _, z, generic = case("deep", torch.float32)
-    y = torch.rand(5, 9, 3)
+@pytest.mark.parametrize("name", ["deep", "samples", "samples of pairs"])
+def test_unusual_values_do_not_crash(name, values):
+    encoder, y, z, generic = case(name, torch.float32)
+    y = y.detach()
     y[1] = values
-    losses, grads = FastObjective(encoder, z, "huber", 9, False).value_and_grad(y)
+    losses, grads = FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad(y)
     oracle = generic.losses(y)
     torch.testing.assert_close(losses[[0, 2, 3, 4]], oracle[[0, 2, 3, 4]])
     assert torch.isfinite(grads[[0, 2, 3, 4]]).all()
@@ -275,12 +282,23 @@ def test_frozen_encoder():
     assert_close(decoded(decoder, z)[1], decoded(generic, z)[1], 1e-10)
 
 
+@pytest.mark.parametrize("name", ["samples", "samples of pairs"])
+def test_a_sample_does_not_depend_on_its_batch(name):
+    encoder, y, z, _ = case(name, torch.float32)
+    whole = FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad(y)
+    for i in range(len(y)):
+        one = FastObjective(encoder, z[i : i + 1], "huber", encoder.max_size, False).value_and_grad(y[i : i + 1])
+        assert torch.equal(one[0][0], whole[0][i])
+        assert torch.equal(one[1][0], whole[1][i])
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_threads_do_not_change_anything(monkeypatch, shared):
-    for name in ("deep", "relation"):
+    for name in ("deep", "relation", "samples", "samples of pairs"):
         encoder, y, z, _ = case(name, torch.float64, shared=shared)
         one = derivatives(FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad, y, z, encoder)
-        monkeypatch.setattr("setpredict.decoders.fast.network.THREAD_ROWS", 1)
+        for module in ("network", "sample_step"):
+            monkeypatch.setattr(f"setpredict.decoders.fast.{module}.THREAD_ROWS", 1)
         before = torch.get_num_threads()
         torch.set_num_threads(3)
         try:

@@ -25,6 +25,14 @@ class FastFirstLayer(Protocol):
     reduces: bool
     """Whether `reduce` returns less than ∂/∂a₁ itself."""
 
+    def stacked(self, weight: Tensor) -> Tensor:
+        """W₁ as the matrix of one product with the elements, (H or more, D)."""
+        ...
+
+    def unstacked(self, matrix: Tensor) -> Tensor:
+        """The inverse of `stacked`."""
+        ...
+
     def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
         """h₁ = relu(a₁) (b·R, H), written to `out`."""
         ...
@@ -50,6 +58,12 @@ class FastElementLayer:
     """a₁ = y W₁ᵀ + b₁."""
 
     layer, reduces = ElementLayer(), False
+
+    def stacked(self, weight: Tensor) -> Tensor:
+        return weight
+
+    def unstacked(self, matrix: Tensor) -> Tensor:
+        return matrix
 
     def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
         return linear(y.flatten(0, 1), weight, bias, out).relu_()
@@ -77,9 +91,16 @@ class FastPairLayer:
 
     layer, reduces = PairLayer(), True
 
+    def stacked(self, weight: Tensor) -> Tensor:
+        """[L, R] (H, 2D) with R below L, (2H, D)."""
+        return torch.cat(weight.chunk(2, dim=1))
+
+    def unstacked(self, matrix: Tensor) -> Tensor:
+        return torch.cat(matrix.chunk(2), dim=1)
+
     def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
         b, N, _ = y.shape
-        halves = torch.mm(y.flatten(0, 1), _stacked(weight).T)
+        halves = torch.mm(y.flatten(0, 1), self.stacked(weight).T)
         if _has_kernel(out):
             return _run(pair_kernels.add_pairs, b, N, halves, bias.contiguous(), out=out)
         left, right = _by_pairs(halves, b, N)
@@ -88,7 +109,7 @@ class FastPairLayer:
 
     def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
         b, N, _ = u.shape
-        halves = torch.mm(u.flatten(0, 1), _stacked(weight).T)
+        halves = torch.mm(u.flatten(0, 1), self.stacked(weight).T)
         if _has_kernel(out):
             return _run(pair_kernels.add_gated_pairs, b, N, halves, h, out=out)
         torch.add(*_by_pairs(halves, b, N), out=out.view(b, N, N, -1))
@@ -102,7 +123,7 @@ class FastPairLayer:
         return (torch.cat([pairs.sum(dim=2), pairs.sum(dim=1)], dim=2).flatten(0, 1),)
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
-        return torch.mm(reduced[0], _stacked(weight))
+        return torch.mm(reduced[0], self.stacked(weight))
 
     def add_gradient(self, reduced: Sequence[Tensor], y: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         y = y.flatten(0, 1)
@@ -110,12 +131,6 @@ class FastPairLayer:
             part.addmm_(y.T, half)
         if bias is not None:
             bias += reduced[0][:, : len(weight)].sum(dim=0)
-
-
-def _stacked(weight: Tensor) -> Tensor:
-    """[L, R] (H, 2D) with R below L, (2H, D)."""
-    H, D = weight.shape[0], weight.shape[1] // 2
-    return weight.view(H, 2, D).transpose(0, 1).reshape(2 * H, D)
 
 
 def _by_pairs(halves: Tensor, b: int, N: int) -> tuple[Tensor, Tensor]:

@@ -55,6 +55,7 @@ FOUR_HALVES = [(0, 2), (1, 3), (0, 1), (2, 3)]
 EIGHT_HALVES = [(i, i + 4) for i in range(4)] + [(i + a, i + b) for i in (0, 4) for a, b in FOUR_HALVES]
 HALVES = [(0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7)]
 sort_8 = _exchanges([*HALVES, (2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6)])
+exchange = _exchanges([(0, 1)])
 mirror_4 = _exchanges([(0, 3), (1, 2), (0, 1), (2, 3)])
 halve_4 = _exchanges(FOUR_HALVES)
 halve_8 = _exchanges(EIGHT_HALVES)
@@ -77,45 +78,38 @@ def sort_rows(rows, n):
     for i in range(0, n, 8):
         sort_8(rows, (i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7))
     half = 8
-    while half < n:  # pairs of sorted parts of that length become one
+    while half < n:  # pairs of sorted parts of that length become one; a part without a second one is in order
         step = half // 2
-        for begin in range(0, n, 2 * half):
+        for begin in range(0, n - half, 2 * half):
             end = begin + 2 * half - 1
-            for i in range(step):
+            padding = max(0, end - step + 1 - n)  # so many i compare with rows beyond the last only, which stay
+            for i in range(min(padding, step)):
+                exchange(rows, (begin + i, begin + i + step))
+            for i in range(min(padding, step), step):
                 mirror_4(rows, (begin + i, begin + i + step, end - i - step, end - i))
-        merge_halves(rows, n, step // 2)
+            merge_halves(rows, begin, min(n, end + 1), step // 2)
         half *= 2
 
 
 @numba.njit(cache=True, nogil=True)
 @no_type_check
-def merge_halves(rows, n, distance):
+def merge_halves(rows, first, last, distance):
     """The layers that compare rows at this distance, at half of it, and so on; two or three of them at once."""
     while distance > 0:
         if distance == 2 or distance == 8 or distance == 16:
             step = distance // 2
-            for begin in range(0, n, 4 * step):
+            for begin in range(first, last, 4 * step):
                 for i in range(begin, begin + step):
                     halve_4(rows, (i, i + step, i + 2 * step, i + 3 * step))
-            distance = step // 2
         else:
             step = distance // 4
-            for begin in range(0, n, 8 * step):
+            for begin in range(first, last, 8 * step):
                 for i in range(begin, begin + step):
-                    halve_8(
-                        rows,
-                        (
-                            i,
-                            i + step,
-                            i + 2 * step,
-                            i + 3 * step,
-                            i + 4 * step,
-                            i + 5 * step,
-                            i + 6 * step,
-                            i + 7 * step,
-                        ),
-                    )
-            distance = step // 2
+                    # fmt: off
+                    halve_8(rows, (i, i + step, i + 2 * step, i + 3 * step,
+                                   i + 4 * step, i + 5 * step, i + 6 * step, i + 7 * step))
+                    # fmt: on
+        distance = step // 2
 
 
 @numba.njit(cache=True, nogil=True)

@@ -35,7 +35,7 @@ class LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(dmm.lookup(fe_type.dtype).get_value_type(), LANES))
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
     """A pointer to the number at a position of an array."""
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [at])
 
@@ -47,7 +47,7 @@ def load(typing_context, array, at):
 
     def codegen(context, builder, signature, args):
         vector = context.get_value_type(kind)
-        pointer = _pointer(context, builder, signature.args[0], *args)
+        pointer = pointer_to(context, builder, signature.args[0], *args)
         return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=array.dtype.bitwidth // 8)
 
     return kind(array, types.intp), codegen
@@ -58,7 +58,7 @@ def prefetch(typing_context, array, at):
     """Ask for the cache line at position `at`, which may lie beyond the array's end."""
 
     def codegen(context, builder, signature, args):
-        pointer = builder.bitcast(_pointer(context, builder, signature.args[0], *args), cgutils.voidptr_t)
+        pointer = builder.bitcast(pointer_to(context, builder, signature.args[0], *args), cgutils.voidptr_t)
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -73,7 +73,7 @@ def store(typing_context, array, at, vector):
     """Write a vector to an array from position `at`."""
 
     def codegen(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        pointer = pointer_to(context, builder, signature.args[0], args[0], args[1])
         pointer = builder.bitcast(pointer, args[2].type.as_pointer())
         builder.store(args[2], pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
@@ -81,56 +81,72 @@ def store(typing_context, array, at, vector):
     return types.none(array, types.intp, vector), codegen
 
 
-def _elements(context: Any, builder: Any, array_type: Any, array: Any, at: Any, rows: Any, stride: Any) -> list[Any]:
-    """Pointers to array[at + stride · rows[c] + c] for every lane c."""
+def _elements(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Pointers to array[at + LANES · row + c] for every lane c, where row is the integer rows[rows_at + c] & mask.
+
+    Integers are read from memory one by one: that takes half the time of extracting them from a vector.
+    """
+    array, at, rows, rows_at, mask = args[:5]
     pointers = []
     for c in range(LANES):
-        row = builder.zext(builder.extract_element(rows, ir.Constant(ir.IntType(32), c)), stride.type)
-        index = builder.add(builder.add(builder.mul(row, stride), at), ir.Constant(at.type, c))
-        pointers.append(_pointer(context, builder, array_type, array, index))
+        lane = ir.Constant(at.type, c)
+        row = builder.load(pointer_to(context, builder, signature.args[2], rows, builder.add(rows_at, lane)))
+        row = builder.and_(builder.zext(row, at.type), mask)
+        index = builder.add(builder.add(builder.mul(row, ir.Constant(at.type, LANES)), at), lane)
+        pointers.append(pointer_to(context, builder, signature.args[0], array, index))
     return pointers
 
 
 @intrinsic
-def gather(typing_context, array, at, rows, stride):
-    """array[at + stride · rows[c] + c] for every lane c."""
+def gather(typing_context, array, at, rows, rows_at, mask):
+    """array[at + LANES · (rows[rows_at + c] & mask) + c] for every lane c."""
     kind = LanesType(array.dtype)
 
     def codegen(context, builder, signature, args):
         result = ir.Constant(context.get_value_type(kind), ir.Undefined)
-        for c, pointer in enumerate(_elements(context, builder, signature.args[0], *args)):
+        for c, pointer in enumerate(_elements(context, builder, signature, args)):
             result = builder.insert_element(result, builder.load(pointer), ir.Constant(ir.IntType(32), c))
         return result
 
-    return kind(array, types.intp, rows, types.intp), codegen
+    return kind(array, types.intp, rows, types.intp, types.intp), codegen
 
 
 @intrinsic
-def scatter(typing_context, array, at, rows, stride, values):
-    """array[at + stride · rows[c] + c] = values[c] for every lane c; values may be one number for all."""
-    values = values if isinstance(values, LanesType) else array.dtype
+def scatter(typing_context, array, at, rows, rows_at, mask, values, values_at):
+    """array[at + LANES · (rows[rows_at + c] & mask) + c] = values[values_at + c] for every lane c."""
 
     def codegen(context, builder, signature, args):
-        for c, pointer in enumerate(_elements(context, builder, signature.args[0], *args[:4])):
-            one = not isinstance(values, LanesType)
-            builder.store(args[4] if one else builder.extract_element(args[4], ir.Constant(ir.IntType(32), c)), pointer)
+        for c, pointer in enumerate(_elements(context, builder, signature, args)):
+            place = builder.add(args[6], ir.Constant(args[6].type, c))
+            builder.store(builder.load(pointer_to(context, builder, signature.args[5], args[5], place)), pointer)
         return context.get_dummy_value()
 
-    return types.none(array, types.intp, rows, types.intp, values), codegen
+    return types.none(array, types.intp, rows, types.intp, types.intp, values, types.intp), codegen
 
 
 @intrinsic
-def add_scattered(typing_context, array, at, rows, stride, values):
-    """array[at + stride · rows[c] + c] += values[c] for every lane c."""
+def scatter_one(typing_context, array, at, rows, rows_at, mask, value):
+    """array[at + LANES · (rows[rows_at + c] & mask) + c] = value for every lane c."""
 
     def codegen(context, builder, signature, args):
-        pointers = _elements(context, builder, signature.args[0], *args[:4])
-        for c, pointer in enumerate(pointers):
-            value = builder.extract_element(args[4], ir.Constant(ir.IntType(32), c))
+        for pointer in _elements(context, builder, signature, args):
+            builder.store(args[5], pointer)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, rows, types.intp, types.intp, array.dtype), codegen
+
+
+@intrinsic
+def add_scattered(typing_context, array, at, rows, rows_at, mask, values):
+    """array[at + LANES · (rows[rows_at + c] & mask) + c] += values[c] for every lane c of a vector."""
+
+    def codegen(context, builder, signature, args):
+        for c, pointer in enumerate(_elements(context, builder, signature, args)):
+            value = builder.extract_element(args[5], ir.Constant(ir.IntType(32), c))
             builder.store(builder.fadd(builder.load(pointer), value), pointer)
         return context.get_dummy_value()
 
-    return types.none(array, types.intp, rows, types.intp, values), codegen
+    return types.none(array, types.intp, rows, types.intp, types.intp, values), codegen
 
 
 @intrinsic

@@ -12,6 +12,7 @@ from setpredict.core.threads import parallel_map
 from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer, linear
 from setpredict.decoders.fast.network import chunks, hidden_layers
 from setpredict.decoders.fast.pool import RankWeights, losses, pool
+from setpredict.decoders.fast.sample_step import SampleKernels, SampleStep, has_sample_kernel
 from setpredict.decoders.fast.step import FastStep, Plan
 from setpredict.encoders import MLP, DeepSetEncoder, FSPool, RelationEncoder, SetEncoder
 from setpredict.encoders.masks import MASK_SUM
@@ -33,7 +34,10 @@ class FastObjective:
         rows = encoder.first_layer.rows(size)
         weights = encoder.pool.rank_weights(rows)  # (R, C)
         self.weights = (weights / rows if encoder.normalize else weights).contiguous()
-        self.plan = Plan(FIRST_LAYERS[type(encoder)], kind, encoder.pool.descending, recompute)
+        first, descending = FIRST_LAYERS[type(encoder)], encoder.pool.descending
+        self.plan, self.kernels = Plan(first, kind, descending, recompute), None
+        if has_sample_kernel(self.weights, self.layers):
+            self.kernels = SampleKernels(first, kind, descending, size, self.weights, self.layers)
 
     def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (B,) and gradients (B, N, D); of an expanded set only one copy goes through the network."""
@@ -42,7 +46,10 @@ class FastObjective:
         tensors = [y, self.z, self.weights, *self.layers]
         if not torch.is_grad_enabled():  # an autograd.Function does not see that, and would keep what backward needs
             tensors = [t.detach() for t in tensors]
-        loss, grad = FastStep.apply(self.plan, *tensors)
+        if self.kernels is not None:
+            loss, grad = SampleStep.apply(self.kernels, self.plan.recompute, *tensors)
+        else:
+            loss, grad = FastStep.apply(self.plan, *tensors)
         return (loss, grad) if self.mask_sum is None else self._with_mask_sum(y, loss, grad)
 
     def _with_mask_sum(self, y: Tensor, loss: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,6 +73,13 @@ class FastObjective:
         """The losses alone; with gradients on, they are part of the step that has both."""
         if torch.is_grad_enabled():
             return self.value_and_grad(y)[0]
+        found = (
+            self._losses_in_chunks(y) if self.kernels is None else self.kernels.forward(y, self.z, gradients=False)[0]
+        )
+        return found if self.mask_sum is None else self._with_mask_sum(y, found, torch.zeros_like(y))[0]
+
+    def _losses_in_chunks(self, y: Tensor) -> Tensor:
+        """The losses where the kernels for single samples do not apply, without `mask_sum`."""
         first = self.plan.first
         parts = chunks(len(y), first.layer.rows(y.shape[1]), y)
         found, weights = y.new_empty(len(y)), RankWeights.of(self.weights)
@@ -79,7 +93,7 @@ class FastObjective:
             found[part] = losses(code, self.z[part], self.plan.kind)[0]
 
         parallel_map(len(parts), value)
-        return found if self.mask_sum is None else self._with_mask_sum(y, found, torch.zeros_like(y))[0]
+        return found
 
 
 def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bool:

@@ -22,12 +22,14 @@ from setpredict.decoders.fast.lanes import (
     load,
     prefetch,
     scatter,
+    scatter_one,
     smaller,
     store,
-    to_int,
     total,
     zero_unless_less,
 )
+
+ALL = -1  # a mask that leaves integers as they are
 
 
 @numba.njit(cache=True, nogil=True)
@@ -57,20 +59,17 @@ def pool_and_loss(x, z, weights, ranks, loss, slope, second, cotangent, N, C, sc
     """
     keys, weight = np.empty((2, N * LANES), x.dtype)
     rows, rank, values, sources = buffers(N, x, ranks)
-    sign, half = fill(x.dtype.type(-1 if descending else 1)), fill(x.dtype.type(0.5))
-    most, least, scales = fill(x.dtype.type(bound)), fill(x.dtype.type(-bound)), fill(x.dtype.type(scale))
+    sign = fill(x.dtype.type(-1 if descending else 1))
     for s in range(first, last):
         losses = fill(x.dtype.type(0))
         for start in range(0, C, LANES):
             at, k = s * N * C + start, s * C + start
             mask = take_and_sort(x, at, N, C, sign, keys, rows, values, sources)
             d = sign * weigh(weights, start * N, N, mask, keys, rows, weight, rank, len(ranks) > 0) - load(z, k)
-            size = larger(d, fill(x.dtype.type(0)) - d)
-            near = smaller(most, size)  # the second one is NaN where d is
-            losses = losses + near * (size - half * near)
-            steep = larger(least, smaller(most, d)) * scales
+            value, steep, curved = loss_and_derivatives(d, x.dtype.type(bound), x.dtype.type(scale))
+            losses = losses + value
             store(slope, k, steep)
-            store(second, k, zero_unless_less(size, most, scales))
+            store(second, k, curved)
             put(weight, steep, cotangent, at, N, C)
             if len(ranks):
                 put_ranks(rank, ranks, at, N, C)
@@ -84,7 +83,6 @@ def pool_backward(
 ):
     """The derivatives that `pool.pool_backward` describes; adds to the gradient of the weights unless it is empty."""
     weight, ahead = np.empty((2, N * LANES), tangent.dtype)
-    rank = np.empty(N * LANES, np.int32)
     for b in range(first, last):
         given = fill(loss_grad[b])
         for start in range(0, C, LANES):
@@ -92,12 +90,10 @@ def pool_backward(
             own = start if shared else at
             sums = fill(tangent.dtype.type(0))
             for n in range(N):
-                place = to_int(load(ranks, own + n * C))
                 prefetch(tangent, at + n * C + LANES)
                 if len(grad):
                     prefetch(x, own + n * C + LANES)
-                moved, each = load(tangent, at + n * C), gather(weights, base, place, LANES)
-                store(rank, n * LANES, place)
+                moved, each = load(tangent, at + n * C), gather(weights, base, ranks, own + n * C, ALL)
                 store(ahead, n * LANES, moved)
                 store(weight, n * LANES, each)
                 sums = sums + each * moved
@@ -107,10 +103,21 @@ def pool_backward(
             if len(grad):
                 for n in range(N):
                     value = steep * load(ahead, n * LANES) + back * load(x, own + n * C)
-                    add_scattered(grad, base, load(rank, n * LANES), LANES, value)
+                    add_scattered(grad, base, ranks, own + n * C, ALL, value)
             put(weight, steep, of_tangent, at, N, C)
             if len(of_x):
                 put(weight, back, of_x, at, N, C)
+
+
+@numba.njit(cache=True, nogil=True)
+@no_type_check
+def loss_and_derivatives(d, bound, scale):
+    """h(d), h'(d) · scale and h''(d) · scale of a vector, where h is quadratic up to `bound`, and linear from there."""
+    most, half, scales = fill(bound), fill(type(bound)(0.5)), fill(scale)
+    size = larger(d, fill(type(bound)(0)) - d)
+    near = smaller(most, size)  # the second one is NaN where d is
+    slope = larger(fill(-bound), smaller(most, d)) * scales
+    return near * (size - half * near), slope, zero_unless_less(size, most, scales)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -136,15 +143,11 @@ def take_and_sort(x, at, N, C, sign, keys, rows, values, sources):
 @no_type_check
 def weigh(weights, base, N, mask, keys, rows, weight, rank, keep):
     """Give every element the weight of its rank, and with `keep` its rank; sum up weight · key."""
-    low = fill(mask)
+    for r in range(N):
+        scatter(weight, 0, rows, r * LANES, mask, weights, base + r * LANES)
     if keep:
         for r in range(N):
-            source = load(rows, r * LANES) & low
-            scatter(weight, 0, source, LANES, load(weights, base + r * LANES))
-            scatter(rank, 0, source, LANES, r)
-    else:
-        for r in range(N):
-            scatter(weight, 0, load(rows, r * LANES) & low, LANES, load(weights, base + r * LANES))
+            scatter_one(rank, 0, rows, r * LANES, mask, r)
     sums = fill(keys.dtype.type(0))
     for n in range(N):
         sums = sums + load(weight, n * LANES) * load(keys, n * LANES)
