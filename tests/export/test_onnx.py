@@ -28,6 +28,7 @@ from setpredict.build import make_task
 from setpredict.cli.main import run
 from setpredict.data.description import to_description
 from setpredict.decoders import Decoder
+from setpredict.losses import chamfer_loss
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.sets import Prediction
@@ -130,18 +131,49 @@ def sensitive(model: SetPredictor, input: Sets | torch.Tensor) -> torch.Tensor:
     return moved
 
 
-def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor, most: float = 0.2) -> None:
-    """Sets are the same to 1e-4 but for those of sensitive samples; in all, four numbers of five are.
+def of_present(found: list[np.ndarray], expected: Sets) -> list[torch.Tensor]:
+    """What a user sees: how far the present elements of each sample are from PyTorch's, as sets (cheapest assignment).
+
+    There must be equally many of them; the distance of two elements is the largest of their features.
+    """
+    distances = []
+    for ours, wanted in zip(Sets(*map(torch.from_numpy, found[:2])).to_list(), expected.to_list()):
+        assert ours.shape == wanted.shape
+        apart = (ours[:, None] - wanted[None]).abs().amax(dim=-1)  # (n, n)
+        rows, columns = linear_sum_assignment(apart)
+        distances.append(apart[rows, columns])
+    return distances
+
+
+def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor) -> None:
+    """Sets are the same to 1e-4 but for at most one sample in six, all of them sensitive, and 8 % of the elements.
 
     Sorting in the set encoder is a choice between two orders where values are equal but for rounding, and the gradient
-    depends on it: no two programs that round differently can have the same sets there. At most 12 % of the numbers of a
-    model differed (points-dspn, three samples of 24). That the graph itself is right is shown without exceptions by
-    `test_in_float64_all_sets_are_the_same`.
+    depends on it: no two programs that round differently can have the same sets there. Three samples of 24 differed
+    for points-idspn (4 % of the elements), one for points-dspn, and none for the others. That the graph itself is right
+    is shown without exceptions by `test_in_float64_all_sets_are_the_same` and, in float32, by the first step.
     """
-    off = difference(execute(path, input), model.predict(input)) > SAME
-    alone = off.any(dim=1) & ~sensitive(model, input)
+    distances = of_present(execute(path, input), model.predict(input))
+    off = torch.tensor([bool((d > SAME).any()) for d in distances])
+    alone = off & ~sensitive(model, input) if off.any() else off
     assert not alone.any(), f"samples {alone.nonzero().flatten().tolist()} differ from PyTorch's"
-    assert off.float().mean() < most
+    assert off.sum() <= SAMPLES // 6
+    assert (torch.cat(distances) > SAME).float().mean() < 0.08
+
+
+def check_same_digits(model: SetPredictor, path: Path, input: Sets) -> None:
+    """Digits have the same number of points, each within a quarter of a pixel, and are equally good.
+
+    342 elements are sorted in 63 channels, and the 200 or so that are padding lie close together: in every sample some
+    values are equal but for rounding. Both programs begin alike (`test_the_first_step_is_the_same`), have other orders
+    from the second step on, and differ by up to 0.004 after ten, where a pixel is 0.036.
+    """
+    found, expected = execute(path, input), model.predict(input)
+    distances = torch.cat(of_present(found, expected))
+    assert distances.max() < 0.009
+    assert distances.median() < 2 * SAME
+    ours = chamfer_loss(Sets(*map(torch.from_numpy, found[:2])), input)
+    torch.testing.assert_close(ours.mean(), chamfer_loss(expected, input).mean(), rtol=0.01, atol=0)
 
 
 def check_same_objects(model: SetPredictor, path: Path, input: torch.Tensor) -> None:
@@ -150,15 +182,9 @@ def check_same_objects(model: SetPredictor, path: Path, input: torch.Tensor) -> 
     Rounding decides the order of proposals that are equally certain, and which of the hardly possible ones complete the
     set. The latter move objects a little (by 5e-4 in one image of 24).
     """
-    elements, masks = (torch.from_numpy(array) for array in execute(path, input)[:2])
-    worst = []
-    for found, wanted in zip(Sets(elements, masks).to_list(), model.predict(input).to_list()):
-        assert found.shape == wanted.shape
-        apart = (found[:, None] - wanted[None]).abs().amax(dim=-1)  # (n, n)
-        rows, columns = linear_sum_assignment(apart)
-        worst.append(float(apart[rows, columns].max()))
-    assert max(worst) < 1e-3
-    assert sum(value > SAME for value in worst) <= len(worst) // 5
+    worst = torch.stack([d.max() for d in of_present(execute(path, input), model.predict(input))])
+    assert worst.max() < 1e-3
+    assert (worst > SAME).sum() <= SAMPLES // 12
 
 
 @pytest.mark.parametrize(
@@ -193,16 +219,25 @@ def test_a_shipped_model_gives_the_same_sets(name: str, tmp_path: Path, request:
     if "proposals" in cast(Decoder, loaded.model.decoder).needs:
         assert isinstance(input, torch.Tensor)
         check_same_objects(loaded.model, path, input)
-    elif name == "digits-dspn":  # its padding starts as equal elements, which only rounding and the sort tell apart
-        check_same_sets(loaded.model, path, input, most=0.7)  # 54 % differed, by up to 0.007
-        found, expected = execute(path, input), loaded.model.predict(input)
-        assert difference(found, expected).max() < 0.02
-        assert torch.equal((torch.from_numpy(found[1]) > 0.5).sum(dim=1), expected.sizes)
+    elif name == "digits-dspn":
+        assert isinstance(input, Sets)
+        check_same_digits(loaded.model, path, input)
     else:
         check_same_sets(loaded.model, path, input)
     assert loaded.model.config is not None
     ranks = 4 * loaded.model.config.max_size * loaded.model.config.latent  # bytes of FSPool's weights, one per rank
     assert path.stat().st_size < 1.25 * (shipped()[name] / "model.safetensors").stat().st_size + 3 * ranks + 50_000
+
+
+@pytest.mark.parametrize("name", [n for n in shipped() if n.endswith("dspn")])
+def test_the_first_step_is_the_same(name: str, tmp_path: Path, request: pytest.FixtureRequest):
+    """Of padding too: elements that are exactly equal, as padding is at first, are sorted by their index."""
+    loaded, path = load(name), tmp_path / "model.onnx"
+    if loaded.experiment.data.name == "mnist":
+        request.getfixturevalue("real_data")
+    input = make_task(loaded.experiment.data).test.batch(np.arange(SAMPLES), 0).input
+    loaded.model.to_onnx(path, steps=1)
+    assert difference(execute(path, input), loaded.model.predict(input, steps=1)).max() < 1e-5
 
 
 @pytest.mark.slow

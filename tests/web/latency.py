@@ -27,7 +27,7 @@ def main() -> None:
     with (
         Running(models) as address,
         httpx.Client(base_url=address, timeout=300) as client,
-        ThreadPoolExecutor(2) as both,
+        ThreadPoolExecutor(len(NAMES)) as threads,
     ):
         for sample in range(100, 100 + WARM_UP + SCENES):
             start = time.perf_counter()
