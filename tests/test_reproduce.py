@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from rich.console import Console
 
 from setpredict import reproduce as module
@@ -15,6 +16,7 @@ from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
 from setpredict.presets import SCALES, Scale, preset
+from setpredict.report.row_pictures import row_pictures
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
 from setpredict.runs.folder import RunFolder
@@ -174,6 +176,26 @@ def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
     texts = [path.read_text() for path in found.path.rglob("*.json")]
     assert len(texts) == 5
     assert not any(str(tmp_path) in text for text in texts)
+
+
+def test_rows_of_images_are_drawn_side_by_side(tmp_path):
+    """A column per test sample; the target and every finished row below each other."""
+    small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "train.max_steps": 1, "input.warmup": 0}
+    study = Study("Boxes", "scenes-box", (Row("MLP", "mlp"), Row("LSTM", "lstm"), Row("DSPN")), small)
+    path = tmp_path / "boxes.png"
+    for row in study.rows[:2]:
+        module.draw_rows(study, tmp_path, path)
+        assert not path.exists()  # nothing to compare yet
+        folder = RunFolder(tmp_path / f"{row.slug}-0")
+        assert module.finish(study.experiment(row, "small", 0), folder, Console(quiet=True))
+        folder.write_record({"row": row.name})
+    module.draw_rows(study, tmp_path, path)
+    with Image.open(path) as image:
+        assert image.width > image.height / 2
+    figure = row_pictures({row.name: load(tmp_path / f"{row.slug}-0") for row in study.rows[:2]})
+    named = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert [name for name in named if name in ("target", "MLP", "LSTM", "DSPN")] == ["target", "MLP", "LSTM"]
+    assert len(figure.axes) == 3 * 4
 
 
 def test_boxes_at_medium_scale_start_from_the_encoder_of_the_states():

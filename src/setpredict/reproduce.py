@@ -18,7 +18,9 @@ from setpredict.core.paths import data_folder
 from setpredict.core.revision import revision
 from setpredict.metrics.units import DISTANCES, EXACT
 from setpredict.presets import Scale
+from setpredict.report.figures.progression import save
 from setpredict.report.results import lay_out
+from setpredict.report.row_pictures import row_pictures
 from setpredict.report.tables.text import terminal
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
@@ -76,6 +78,7 @@ def reproduce(
                     run.publish(_weights(results, run.path))
     content = collect(table, scale, folder, path)
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    draw_rows(study, folder, path.with_suffix(".png"))
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
     console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
@@ -154,6 +157,14 @@ def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, A
     order = [row.name for row in find_study(table, scale).rows]
     keys = sorted((k for k in newest if k[0] in order), key=lambda k: (order.index(k[0]), k[1]))
     return {"table": table, "scale": scale, "runs": [newest[k] for k in keys]}
+
+
+def draw_rows(study: Study, folder: Path, path: Path) -> None:
+    """For a table of images: a picture of a few test samples as each row predicts them that is in the folder."""
+    runs = {row.name: RunFolder(folder / f"{row.slug}-0") for row in study.rows}
+    found = {name: load(run.path) for name, run in runs.items() if run.read_record() is not None}
+    if len(found) > 1 and all(run.task.input_kind == "image" for run in found.values()):
+        save(row_pictures(found), path)
 
 
 def finish(experiment: Experiment, folder: RunFolder, console: Console, before: RunFolder | None = None) -> bool:

@@ -104,11 +104,13 @@ def test_page_figure_and_check(place, capsys):
     (place / "results" / "plain-mnist-small.json").write_text(json.dumps(PLAIN))
     (place / "results" / "mnist-small.md").write_text("A remark.\n\n<!-- details -->\n\nAnother one.")
     (place / "results" / "summary.md").write_text("What was found.")
+    (place / "results" / "mnist-small.png").write_bytes(b"")
     assert run(["results"]) == run(["results", "--check"]) == 0
     page, figure = place / "RESULTS.md", place / "docs" / "images" / "results-mnist-small.svg"
     text, drawn = page.read_text(), figure.read_text()
     for part in (
         "Data: mnist, tested on 10,000",
+        "![The first test samples, as each row predicts them](results/mnist-small.png)",
         "0.200 ± 0.141 (0.09 ± 0.01)",
         "A remark.",
         "4.5 times",

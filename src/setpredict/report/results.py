@@ -96,24 +96,30 @@ def section(path: Path, results: Path, page: Path, images: Path) -> list[str]:
         names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
         parts += [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
-    picture = images / f"results-{path.stem}.svg"
-    shown = picture.relative_to(page.parent) if picture.is_relative_to(page.parent) else picture
     by_time = study.by_time or not study.groups
     what = "Validation scores by training time" if by_time else "Test scores of every answer"
     if study.by_size:
         what = "Test errors by the size of the sets"
     if by_time or answered(content["table"], entries):
-        parts.append(f"![{what}]({shown.as_posix()})\n")
+        parts.append(_image(what, images / f"results-{path.stem}.svg", page))
+    rows = path.with_suffix(".png")
     remarks = path.with_suffix(".md")
     said, _, more = (remarks.read_text(encoding="utf-8") if remarks.is_file() else "").partition(DETAILS)
     folded = [
         *([] if parts[1:2] == complete else complete),
         *([] if other is None else [time_to(other)]),
+        *([_image("The first test samples, as each row predicts them", rows, page)] if rows.is_file() else []),
         *([more.strip() + "\n"] if more.strip() else []),
         origins(entries),
     ]
     fold = f"<details><summary>Details, commands, seeds, time, hardware ({path.name})</summary>\n\n"
     return [*parts, *([said.strip() + "\n"] if said.strip() else []), fold + "\n".join(folded) + "</details>\n"]
+
+
+def _image(what: str, path: Path, page: Path) -> str:
+    """A paragraph with an image, which is linked from the folder of the page."""
+    shown = path.relative_to(page.parent) if path.is_relative_to(page.parent) else path
+    return f"![{what}]({shown.as_posix()})\n"
 
 
 def data_used(entries: Sequence[Entry]) -> str:
