@@ -26,6 +26,7 @@ ENCODERS = {
     "samples": lambda: DeepSetEncoder(3, 32, 7, hidden=(48,)),  # these three by kernels that take whole samples
     "samples of pairs": lambda: RelationEncoder(2, 48, 5, hidden=(32,)),
     "samples, free weights": lambda: DeepSetEncoder(2, 16, 1, hidden=(16,), pool="fspool-free", normalize=False),
+    "whole vectors": lambda: DeepSetEncoder(2, 32, 9, hidden=(16, 48)),  # all layers by kernels
     "one element": lambda: DeepSetEncoder(3, 16, 1, hidden=(24,)),
     "two elements": lambda: DeepSetEncoder(3, 16, 2, hidden=(24,), pool="fspool-free", normalize=False),
     "three elements": lambda: RelationEncoder(3, 16, 3, hidden=(24,)),
@@ -107,9 +108,10 @@ def test_finite_differences(encoder):
     assert torch.autograd.gradcheck(step, (y, z, weights, *layers.layers), eps=1e-7, atol=1e-5, nondet_tol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["deep", "whole vectors"])
 @pytest.mark.parametrize("chunk", [1, 20])
-def test_chunks_do_not_change_anything(monkeypatch, chunk):
-    encoder, y, z, _ = case("deep", torch.float64)
+def test_chunks_do_not_change_anything(monkeypatch, chunk, name):
+    encoder, y, z, _ = case(name, torch.float64)
     whole = derivatives(FastObjective(encoder, z, "huber", 9, False).value_and_grad, y, z, encoder)
     monkeypatch.setattr("setpredict.decoders.fast.network.CHUNK_ROWS", chunk)
     monkeypatch.setattr("setpredict.decoders.fast.network.THREAD_ROWS", 1)
@@ -118,7 +120,7 @@ def test_chunks_do_not_change_anything(monkeypatch, chunk):
 
 
 def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
-    for name in ("deep", "many elements", "relation", "wide relation", "samples", "samples of pairs"):
+    for name in ("deep", "many elements", "wide relation", "whole vectors", "samples", "samples of pairs"):
         for shared in (False, True):
             encoder, y, z, _ = case(name, torch.float64, shared=shared)
             kernel = derivatives(
@@ -127,7 +129,8 @@ def test_torch_path_of_gpus_is_the_kernels_path(monkeypatch):
             with monkeypatch.context() as patch:
                 for module in ("pool", "sample_step"):
                     patch.setattr(f"setpredict.decoders.fast.{module}.has_kernel", lambda x: False)
-                patch.setattr("setpredict.decoders.fast.first_layer._has_kernel", lambda rows: False)
+                for module in ("first_layer", "linear"):
+                    patch.setattr(f"setpredict.decoders.fast.{module}.has_row_kernel", lambda rows: False)
                 objective = FastObjective(encoder, z, "huber", encoder.max_size, False)
                 assert_close(derivatives(objective.value_and_grad, y, z, encoder), kernel, 1e-12)
 

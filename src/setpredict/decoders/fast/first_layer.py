@@ -10,7 +10,7 @@ from torch import Tensor
 
 from setpredict.core.threads import parallel_for
 from setpredict.decoders.fast import pair_kernels
-from setpredict.decoders.fast.lanes import LANES
+from setpredict.decoders.fast.linear import Linear, gate, has_row_kernel
 from setpredict.encoders.first_layer import ElementLayer, FirstLayer, PairLayer
 
 FEW = 16  # columns
@@ -66,10 +66,10 @@ class FastElementLayer:
         return matrix
 
     def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
-        return linear(y.flatten(0, 1), weight, bias, out).relu_()
+        return Linear(weight, bias).relu(y.flatten(0, 1), out)
 
     def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
-        return gate(linear(u.flatten(0, 1), weight, None, out), h)
+        return gate(torch.mm(u.flatten(0, 1), weight.T, out=out), h)
 
     def reduce(self, delta: Tensor, h: Tensor, size: int) -> tuple[Tensor, ...]:
         return (gate(delta, h),)
@@ -101,7 +101,7 @@ class FastPairLayer:
     def hidden(self, y: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Tensor:
         b, N, _ = y.shape
         halves = torch.mm(y.flatten(0, 1), self.stacked(weight).T)
-        if _has_kernel(out):
+        if has_row_kernel(out):
             return _run(pair_kernels.add_pairs, b, N, halves, bias.contiguous(), out=out)
         left, right = _by_pairs(halves, b, N)
         torch.add(left + bias, right, out=out.view(b, N, N, -1))
@@ -110,14 +110,14 @@ class FastPairLayer:
     def tangent(self, u: Tensor, weight: Tensor, h: Tensor, out: Tensor) -> Tensor:
         b, N, _ = u.shape
         halves = torch.mm(u.flatten(0, 1), self.stacked(weight).T)
-        if _has_kernel(out):
+        if has_row_kernel(out):
             return _run(pair_kernels.add_gated_pairs, b, N, halves, h, out=out)
         torch.add(*_by_pairs(halves, b, N), out=out.view(b, N, N, -1))
         return gate(out, h)
 
     def reduce(self, delta: Tensor, h: Tensor, size: int) -> tuple[Tensor, ...]:
         b, H = len(delta) // size**2, delta.shape[1]
-        if _has_kernel(delta):
+        if has_row_kernel(delta):
             return (_run(pair_kernels.sum_gated_pairs, b, size, delta, h, out=delta.new_empty(b * size, 2 * H)),)
         pairs = gate(delta, h).view(b, size, size, H)
         return (torch.cat([pairs.sum(dim=2), pairs.sum(dim=1)], dim=2).flatten(0, 1),)
@@ -139,27 +139,12 @@ def _by_pairs(halves: Tensor, b: int, N: int) -> tuple[Tensor, Tensor]:
     return left[:, :, None], right[:, None]
 
 
-def _has_kernel(rows: Tensor) -> bool:
-    """Whether the CPU kernels take rows (…, H)."""
-    known = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
-    return known and rows.shape[1] % LANES == 0 and rows.numel() > 0
-
-
 def _run(kernel: Any, b: int, N: int, *tensors: Tensor, out: Tensor) -> Tensor:
     """Run a kernel of `pair_kernels` on a batch of b sets; the last array is its result."""
     arrays = [t.detach().view(-1).numpy() for t in (*tensors, out)]
     H = tensors[1].shape[-1]
     parallel_for(b, lambda first, last, _: kernel(*arrays, N, H, first, last))
     return out
-
-
-def gate(values: Tensor, h: Tensor) -> Tensor:
-    """ReLU's backward, in place; h of one sample is shared by all."""
-    if len(values) != len(h):
-        each = values.view(-1, *h.shape)
-        torch.ops.aten.threshold_backward.grad_input(each, h.expand_as(each), 0, grad_input=each)
-        return values
-    return torch.ops.aten.threshold_backward.grad_input(values, h, 0, grad_input=values)
 
 
 def _narrow_product(rows: Tensor, weight: Tensor) -> Tensor:
@@ -177,8 +162,3 @@ def _narrow_product(rows: Tensor, weight: Tensor) -> Tensor:
         return torch.mm(weight, rows.T).T
     last = torch.mm(weight, rows[M - FEW :].T)[:, FEW - rest :]
     return torch.cat([torch.mm(weight, rows[: M - rest].T), last], dim=1).T
-
-
-def linear(h: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
-    """h Wᵀ + b."""
-    return torch.mm(h, weight.T, out=out) if bias is None else torch.addmm(bias, h, weight.T, out=out)

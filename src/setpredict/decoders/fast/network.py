@@ -1,7 +1,7 @@
 """The network of the fast inner step: layers forward, tangents forward, deltas backward, gradients of the weights.
 
 The first layer takes the elements y (b, N, D) to rows a₁ (b·R, H); then h₁ = relu(a₁), hᵢ = relu(hᵢ₋₁ Wᵢᵀ + bᵢ) up to
-h_k, and x = h_k Wᵀ + b. `layers` is W₁, b₁, …, W_k₊₁, b_k₊₁ throughout.
+h_k, and x = h_k Wᵀ + b. `layers` are k + 1 layers throughout.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from setpredict.core.batch_parts import THREAD_ROWS
 from setpredict.core.threads import workers
-from setpredict.decoders.fast.first_layer import FastFirstLayer, gate, linear
+from setpredict.decoders.fast.first_layer import FastFirstLayer
+from setpredict.decoders.fast.linear import Linear, add_product
 
 CHUNK_ROWS = 2048  # rows of the hidden layers at once: their values then stay in a CPU's cache
 
@@ -46,10 +46,15 @@ class Workspace:
         return have[:size].view(rows, columns)
 
 
+def linear_layers(parameters: Sequence[Tensor]) -> list[Linear]:
+    """The layers of the weights and biases W₁, b₁, …, W_k₊₁, b_k₊₁."""
+    return [Linear(*parameters[i : i + 2]) for i in range(0, len(parameters), 2)]
+
+
 def hidden_layers(
     first: FastFirstLayer,
     y: Tensor,
-    layers: Sequence[Tensor],
+    layers: Sequence[Linear],
     known: Sequence[Tensor | None],
     workspace: Workspace,
     keep: bool = False,
@@ -59,15 +64,15 @@ def hidden_layers(
     rows = len(y) * first.layer.rows(y.shape[1])
     for i, h in enumerate(known):
         if h is None:
-            weight, bias = layers[2 * i], layers[2 * i + 1]
-            out = y.new_empty(rows, len(bias)) if keep and i else workspace.take(("h", i), rows, len(bias), y)
-            h = first.hidden(y, weight, bias, out) if i == 0 else linear(hidden[-1], weight, bias, out).relu_()
+            layer, H = layers[i], len(layers[i].bias)
+            out = y.new_empty(rows, H) if keep and i else workspace.take(("h", i), rows, H, y)
+            h = layer.relu(hidden[-1], out) if i else first.hidden(y, layer.weight, layer.bias, out)
         hidden.append(h)
     return hidden
 
 
 def hidden_tangents(
-    first: FastFirstLayer, u: Tensor, hidden: Sequence[Tensor], layers: Sequence[Tensor], workspace: Workspace
+    first: FastFirstLayer, u: Tensor, hidden: Sequence[Tensor], layers: Sequence[Linear], workspace: Workspace
 ) -> list[Tensor]:
     """The derivatives of h₁ … h_k in direction u of the elements."""
     tangents: list[Tensor] = []
@@ -75,16 +80,16 @@ def hidden_tangents(
     for i, h in enumerate(hidden):
         out = workspace.take(("t", i), rows, h.shape[1], u)
         if i == 0:
-            tangents.append(first.tangent(u, layers[0], h, out))
+            tangents.append(first.tangent(u, layers[0].weight, h, out))
         else:
-            tangents.append(gate(linear(tangents[-1], layers[2 * i], None, out), h))
+            tangents.append(layers[i].tangent(tangents[-1], out, h))
     return tangents
 
 
 def backward(
     cotangent: Tensor,
     hidden: Sequence[Tensor],
-    layers: Sequence[Tensor],
+    layers: Sequence[Linear],
     known: Sequence[Tensor | None],
     workspace: Workspace,
     lowest: int = 0,
@@ -99,11 +104,9 @@ def backward(
     for i in range(len(hidden) - 1, lowest - 1, -1):
         delta = deltas[i]
         if delta is None:
-            weight = layers[2 * i + 2]
-            shape = len(cotangent), weight.shape[1]
+            shape = len(cotangent), layers[i + 1].weight.shape[1]
             out = cotangent.new_empty(shape) if keep and keep[i] else workspace.take(("d", i), *shape, cotangent)
-            delta = torch.mm(above, weight, out=out)
-            delta = gate(delta, hidden[i]) if i else delta
+            delta = layers[i + 1].backward(above, out, hidden[i] if i else None)
         deltas[i] = above = delta
     return deltas
 
@@ -121,7 +124,7 @@ def add_gradients(
     """Add to the gradients of the layers: each layer's delta times its inputs (h and y, or their tangents)."""
     for i, h in enumerate(below):
         above = cotangent if i == len(below) - 1 else deltas[i + 1]
-        grads[2 * i + 2].addmm_(above.T, h)
+        add_product(grads[2 * i + 2], above, h)
         if biases:
             grads[2 * i + 3] += above.sum(dim=0)
     first.add_gradient(reduced, y, grads[0], grads[1] if biases else None)

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from setpredict.core.threads import parallel_map
-from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer, linear
-from setpredict.decoders.fast.network import chunks, hidden_layers
+from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer
+from setpredict.decoders.fast.network import chunks, hidden_layers, linear_layers
 from setpredict.decoders.fast.pool import RankWeights, losses, pool
 from setpredict.decoders.fast.sample_step import SampleKernels, SampleStep, has_sample_kernel
 from setpredict.decoders.fast.step import FastStep, Plan
@@ -82,13 +82,13 @@ class FastObjective:
         """The losses where the kernels for single samples do not apply, without `mask_sum`."""
         first = self.plan.first
         parts = chunks(len(y), first.layer.rows(y.shape[1]), y)
-        found, weights = y.new_empty(len(y)), RankWeights.of(self.weights)
+        found, weights, layers = y.new_empty(len(y)), RankWeights.of(self.weights), linear_layers(self.layers)
 
         def value(i: int, worker: int) -> None:
-            part, known = parts[i], [None] * (len(self.layers) // 2 - 1)
-            hidden = hidden_layers(first, y[part], self.layers, known, self.plan.workspace(worker))
-            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None)
-            sets = x.view(part.stop - part.start, *self.weights.shape)
+            part, workspace = parts[i], self.plan.workspace(worker)
+            hidden = hidden_layers(first, y[part], layers, [None] * (len(layers) - 1), workspace)
+            x = layers[-1].forward(hidden[-1], workspace.take("x", len(hidden[-1]), self.weights.shape[1], y))
+            sets = x.view(-1, *self.weights.shape)
             code = pool(sets, weights, self.plan.descending, False).code
             found[part] = losses(code, self.z[part], self.plan.kind)[0]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from setpredict.core.threads import parallel_map, workers
-from setpredict.decoders.fast.first_layer import FastFirstLayer, linear
+from setpredict.decoders.fast.first_layer import FastFirstLayer
 from setpredict.decoders.fast.network import (
     Workspace,
     add_gradients,
@@ -26,6 +26,7 @@ from setpredict.decoders.fast.network import (
     chunks,
     hidden_layers,
     hidden_tangents,
+    linear_layers,
 )
 from setpredict.decoders.fast.pool import RankWeights, by_rank, losses, pool, pool_and_loss, pool_backward
 
@@ -114,9 +115,9 @@ class _Forward:
     """One step's losses and gradients, part by part."""
 
     def __init__(self, plan: Plan, y: Tensor, z: Tensor, weights: Tensor, layers: Sequence[Tensor], keep: bool):
-        self.plan, self.y, self.z, self.layers, self.keep = plan, y, z, layers, keep
+        self.plan, self.y, self.z, self.layers, self.keep = plan, y, z, linear_layers(layers), keep
         self.weights = RankWeights.of(weights)
-        (B, self.C), self.N, self.k = z.shape, y.shape[1], len(layers) // 2 - 1
+        (B, self.C), self.N, self.k = z.shape, y.shape[1], len(self.layers) - 1
         self.rows = plan.first.layer.rows(self.N)
         self.parts = chunks(B, self.rows, z)
         self.loss, self.grad = z.new_empty(B), z.new_empty(B, *y.shape[1:])
@@ -147,7 +148,7 @@ class _Forward:
         self.slope[part] = slope
         deltas = backward(cotangent, hidden, self.layers, [None] * self.k, workspace, keep=self.keeps)
         reduced = plan.first.reduce(deltas[0], hidden[0], self.N)
-        self.grad[part] = plan.first.backward(reduced, self.layers[0]).view(len(z), *self.y.shape[1:])
+        self.grad[part] = plan.first.backward(reduced, self.layers[0].weight).view(len(z), *self.y.shape[1:])
         if self.keep:
             first = i == 0 or self.shared is None
             self.kept[i] = Chunk(x, ranks, hidden, deltas, reduced).trimmed(plan, first)
@@ -158,7 +159,7 @@ class _Forward:
         store = self.keep and not plan.recompute
         hidden = hidden_layers(plan.first, y, self.layers, [None] * self.k, workspace, store)
         out = y.new_empty(rows, self.C) if store else workspace.take("x", rows, self.C, y)
-        return hidden, linear(hidden[-1], self.layers[-2], self.layers[-1], out).view(len(y), -1, self.C)
+        return hidden, self.layers[-1].forward(hidden[-1], out).view(len(y), -1, self.C)
 
 
 class _Backward:
@@ -166,7 +167,7 @@ class _Backward:
 
     def __init__(self, plan, parts, have, y, weights, slope, second_derivative, layers, weigh: bool, train: bool):
         self.plan: Plan = plan
-        self.parts, self.have, self.layers = parts, have, layers
+        self.parts, self.have, self.parameters, self.layers = parts, have, layers, linear_layers(layers)
         self.y, self.slope, self.second_derivative = y, slope, second_derivative
         self.weights = RankWeights.of(weights)
         self.shared = len(y) < len(slope)
@@ -197,17 +198,18 @@ class _Backward:
 
     def _zeros(self) -> list[Any]:
         if not self.train:
-            return [None] * len(self.layers)
+            return [None] * len(self.parameters)
         # The first layer adds to the transpose of its gradient: BLAS is slow at products that are only D numbers wide.
-        first = torch.zeros_like(self.layers[0].T, memory_format=torch.contiguous_format).T
-        return [first, *[torch.zeros_like(p) for p in self.layers[1:]]]
+        first = torch.zeros_like(self.parameters[0].T, memory_format=torch.contiguous_format).T
+        return [first, *[torch.zeros_like(p) for p in self.parameters[1:]]]
 
     def _restored(self, y: Tensor, have: Chunk, workspace: Workspace) -> tuple[list[Tensor], Any]:
         """h₁ … h_k, and x if the rank weights' gradient needs it: what was kept, and the rest recomputed."""
         hidden = hidden_layers(self.plan.first, y, self.layers, have.hidden, workspace)
         x = have.x
         if x is None and self.weigh:
-            x = linear(hidden[-1], self.layers[-2], self.layers[-1], None).view(len(y), *self.weights.values.shape)
+            R, C = self.weights.values.shape
+            x = self.layers[-1].forward(hidden[-1], y.new_empty(len(y) * R, C)).view(-1, R, C)
         return hidden, x if self.weigh else None
 
     def _part(
@@ -216,7 +218,7 @@ class _Backward:
         first, layers, workspace, C = self.plan.first, self.layers, self.plan.workspace(worker), self.slope.shape[1]
         tangents = hidden_tangents(first, u, hidden, layers, workspace)
         out = workspace.take("x", len(tangents[-1]), C, u)
-        tangent_x = linear(tangents[-1], layers[-2], None, out).view(len(u), -1, C)
+        tangent_x = layers[-1].tangent(tangents[-1], out).view(len(u), -1, C)
         of_tangent, of_x = (workspace.take(name, len(out), C, u).view_as(tangent_x) for name in ("of_tangent", "of_x"))
         known = self.slope[part], self.second_derivative[part], loss_grad
         back = pool_backward(x, tangent_x, ranks, self.weights, *known, self.shared, of_tangent, of_x)
@@ -239,4 +241,4 @@ class _Backward:
         reduced = first.reduce(deltas[0], hidden[0], y.shape[1])
         if self.train:
             add_gradients(first, self.grads[worker], cotangent, deltas, reduced, hidden, y, biases=True)
-        return first.backward(reduced, self.layers[0]).view_as(y)
+        return first.backward(reduced, self.layers[0].weight).view_as(y)
