@@ -77,7 +77,7 @@ def points() -> Study:
     decoders: dict[str, Method] = {**AUTO_ENCODERS, "Slot Attention": "slots"}
     rows = [Row(name, method, steps=(STEPS[method],)) for name, method in decoders.items()]
     about = (
-        "The points of `setpredict demo`: eight random points of the unit square through 64 numbers and back, two "
-        "minutes of training on one core for every decoder."
+        "The points of `setpredict demo`: eight random points of the unit square through 64 numbers and back, one "
+        "minute of training on one core for every decoder."
     )
-    return Study("Points", "multisets", tuple(rows), {"train.max_minutes": 2.0, "train.threads": 1}, about=about)
+    return Study("Points", "multisets", tuple(rows), {"train.max_minutes": 1.0, "train.threads": 1}, about=about)
