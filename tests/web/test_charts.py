@@ -36,7 +36,7 @@ def test_losses_are_relative_to_step_0(page: Page):
     page.open("points")
     page.settled("points")
     paths = page.run("return [...document.querySelectorAll('#panel-points .chart path')].map(e => e.getAttribute('d'))")
-    assert {re.match(r"M([\d.]+,[\d.]+)L", path)[1] for path in paths} == {"46.0,10.0"}  # pyright: ignore[reportOptionalSubscript]
+    assert {re.match(r"M([\d.]+,[\d.]+)L", path)[1] for path in paths} == {"46.0,22.0"}  # pyright: ignore[reportOptionalSubscript]
     slider = page.find("#panel-points .slider")
     page.slide(slider, 0)
     first = page.losses("points")
@@ -47,6 +47,47 @@ def test_losses_are_relative_to_step_0(page: Page):
         shown = re.search(rf"(?<!i){name} ([\d.e+-]+)", label)
         assert shown is not None, label
         assert float(shown[1].rstrip(".")) == pytest.approx(end / start, rel=0.1)
+
+
+@pytest.mark.parametrize("tab", ["points", "scenes"])
+def test_labels_cover_no_line(page: Page, tab: str):
+    """Losses of scenes hardly change: their lines are at the very top of the plot."""
+    page.open(tab)
+    page.settled(tab)
+    bottoms = page.run(
+        "return [...document.querySelectorAll(`#panel-${arguments[0]} .player .chart text`)]"
+        ".filter(e => e.textContent.startsWith('trained')).map(e => e.getBoundingClientRect().bottom)",
+        tab,
+    )
+    tops = page.run(
+        "return [...document.querySelectorAll(`#panel-${arguments[0]} .player .chart path`)]"
+        ".map(e => e.getBoundingClientRect().top)",
+        tab,
+    )
+    assert bottoms
+    assert tops
+    assert max(bottoms) <= min(tops)
+
+
+@pytest.mark.parametrize(("tab", "chart"), [("points", ".player .chart"), ("polygons", ".sweep .chart")])
+def test_charts_are_drawn_in_pixels(page: Page, tab: str, chart: str):
+    """Neither shrunk nor stretched: the style sheet gives them the height that they are drawn for."""
+    page.open(tab)
+    page.settled(tab)
+    view = "return document.querySelector(arguments[0]).getAttribute('viewBox')"
+    _, _, width, height = map(float, page.until(lambda: page.run(view, f"#panel-{tab} {chart}")).split())
+    box = page.box(f"#panel-{tab} {chart}")
+    assert (box["width"], box["height"]) == pytest.approx((width, height), abs=1)
+
+
+def test_the_table_of_objects_fits(page: Page):
+    page.open("scenes")
+    page.settled("scenes")
+    assert page.find("#panel-scenes td").text
+    wide, shown = page.run(
+        "const table = document.querySelector('#panel-scenes .table'); return [table.scrollWidth, table.clientWidth]"
+    )
+    assert wide <= shown
 
 
 def test_polygons_show_the_error_at_every_angle_and_mark_jumps(page: Page):

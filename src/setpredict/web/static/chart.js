@@ -2,7 +2,7 @@
 
 import { add, blank, decades, powerText, ticks } from "./svg.js";
 
-const H = 168, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 36;
+const H = 180, LEFT = 46, RIGHT = 12, TOP = 22, BOTTOM = 36; // labels of lines stand above the plot
 
 const across = (W, t, steps) => LEFT + ((W - LEFT - RIGHT) * t) / Math.max(steps, 1);
 
@@ -26,9 +26,9 @@ export function drawChart(svg, series, steps, trained) {
     add(svg, "path", { class: `s${s.style}`, d: `M${points.join("L")}` });
   }
   for (const t of new Set(trained.filter((t) => t > 0 && t <= steps))) {
-    add(svg, "line", { class: "trained", x1: x(t), x2: x(t), y1: TOP, y2: H - BOTTOM });
+    add(svg, "line", { class: "trained", x1: x(t), x2: x(t), y1: TOP - 8, y2: H - BOTTOM });
     const late = x(t) > W - 90;
-    add(svg, "text", { x: x(t) + (late ? -4 : 4), y: TOP + 10, "text-anchor": late ? "end" : "start" }, `trained: ${t}`);
+    add(svg, "text", { x: x(t) + (late ? -4 : 4), y: TOP - 8, "text-anchor": late ? "end" : "start" }, `trained: ${t}`);
   }
   add(svg, "line", { class: "now", y1: TOP, y2: H - BOTTOM });
 }
