@@ -57,9 +57,9 @@ class Budget:
 class Trained:
     """A decoder trained with one seed."""
 
-    seed: int
     model: SetPredictor
     steps: int
+    """Those of the training."""
     errors: dict[int, float]
     """The error on the test split by number of inner steps: T and 2T, or 0 for a one-shot decoder."""
 
@@ -149,7 +149,7 @@ def train(contender: Contender, task: SetTask, budget: Budget, seed: int, after_
     model = state.best_weights.eval()
     T = model.steps
     errors = {steps: error(model, task, steps) for steps in ((T, 2 * T) if T else (0,))}
-    return Trained(seed, model, state.step, errors)
+    return Trained(model, state.step, errors)
 
 
 def error(model: SetPredictor, task: SetTask, steps: int) -> float:
