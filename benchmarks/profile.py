@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from setpredict.decoders.fast import objective, step
+from benchmarks.kernel_parts import pooling_alone, products_alone
+from setpredict.decoders.fast import linear, network, objective, step
+from setpredict.decoders.fast.sample_step import SampleKernels
 
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
-POOLING = "pooling"
+PRODUCTS, POOLING = "products", "pooling"
+TORCH_PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
 PROFILED = (
     "mnist_full",
     "mnist_decode",
@@ -30,38 +32,56 @@ def shares(work: Callable[[], object], repeats: int = 3) -> dict[str, float]:
     """Fractions of the time of a workload on one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # work in our own threads would be counted as waiting
-    with _marked_pooling():
+    with _marked():
         work()
         with profile(activities=[ProfilerActivity.CPU]) as found:
             for _ in range(repeats):
                 work()
     torch.set_num_threads(before)
     times = {event.key: event.self_cpu_time_total for event in found.key_averages()}
-    whole = sum(times.values())
-    products = sum(times.get(name, 0.0) for name in PRODUCTS) / whole
-    pooling = times.get(POOLING, 0.0) / whole
+    repeated = sum(times.get(f"repeated {name}", 0.0) for name in (PRODUCTS, POOLING))
+    whole = sum(times.values()) - repeated
+    products = sum(times.get(name, 0.0) for name in (PRODUCTS, f"repeated {PRODUCTS}", *TORCH_PRODUCTS)) / whole
+    pooling = sum(times.get(name, 0.0) for name in (POOLING, f"repeated {POOLING}")) / whole
     return {"products": products, "pooling": pooling, "rest": 1 - products - pooling}
 
 
 @contextmanager
-def _marked_pooling() -> Iterator[None]:
-    """Calls of the pooling kernels have a name in the profile."""
-    places: list[tuple[Any, str]] = [(step, name) for name in ("pool", "pool_and_loss", "pool_backward")]
-    places.append((objective, "pool"))
-    originals = [getattr(*place) for place in places]
-    for (module, name), function in zip(places, originals):
-        setattr(module, name, _marked(function))
+def _marked() -> Iterator[None]:
+    """Calls of the kernels have a name in the profile; of those that do everything, the parts run once more alone."""
+    names = {POOLING: [(step, "pool"), (step, "pool_and_loss"), (step, "pool_backward"), (objective, "pool")]}
+    names[PRODUCTS] = [(linear, "_product"), (network, "add_product")]
+    wrapped = [(owner, name, _named(mark, getattr(owner, name))) for mark in names for owner, name in names[mark]]
+    wrapped += [(SampleKernels, name, _with_parts(getattr(SampleKernels, name))) for name in ("forward", "backward")]
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in wrapped]
+    for place in wrapped:
+        setattr(*place)
     try:
         yield
     finally:
-        for (module, name), function in zip(places, originals):
-            setattr(module, name, function)
+        for place in originals:
+            setattr(*place)
 
 
-def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def marked(*args: Any, **options: Any) -> Any:
-        with record_function(POOLING):
+        with record_function(name):
             return function(*args, **options)
+
+    return marked
+
+
+def _with_parts(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, and then the products and the pooling of its kernel alone."""
+
+    @wraps(method)
+    def marked(kernels: SampleKernels, y: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> Any:
+        result = method(kernels, y, other, *args, **options)
+        run = len(y), len(other), method.__name__ == "backward", options.get("gradients", True)
+        for name, part in ((PRODUCTS, products_alone), (POOLING, pooling_alone)):
+            with record_function(f"repeated {name}"):
+                part(kernels, *run)
+        return result
 
     return marked
