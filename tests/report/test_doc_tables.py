@@ -12,7 +12,7 @@ import setpredict
 from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, InputConfig, LossConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.report import doc_tables
-from setpredict.report.doc_tables.measured import distributed_table, methods_table
+from setpredict.report.doc_tables.measured import distributed_table, methods_table, sweep_table
 from setpredict.report.doc_tables.names import first_sentence
 from setpredict.report.doc_tables.options import field_docs
 
@@ -105,6 +105,23 @@ def test_methods_are_compared_by_their_best_row_at_the_trained_steps(tmp_path: P
     *_, digits = cells(methods_table(tmp_path))
     assert digits[2:] == ["0.050 (12 min)", "**0.020** (60 min)", "–"]
     assert cells(methods_table(tmp_path))[0][2:] == ["3.000 (33 s)", "2.000 (33 s)", "**1.000** (33 s)"]
+
+
+def test_polygons_have_means_over_seeds_and_the_place_of_each(tmp_path: Path):
+    def seen(median: float, jumps: int, hardest: float) -> dict:
+        largest = [{"degrees": hardest, "distance": 0.3}, {"degrees": 1.0, "distance": 0.1}][:jumps]
+        errors = {"median_error": median, "largest_error": 0.01, "hardest_degrees": hardest}
+        return {**errors, "jumps": jumps, "largest_jumps": largest}
+
+    models = [
+        {"name": "MLP decoder", "sweep": {"3": [seen(1e-5, 0, 110.2), seen(3e-5, 0, 56.4)]}},
+        {"name": "DSPN", "sweep": {"3": [seen(1e-5, 2, 7.0), seen(1e-5, 4, 9.0)]}},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"models": models}))
+    assert cells(sweep_table(tmp_path / "a.json")) == [
+        ["3", "MLP decoder", "0.020 ± 0.010", "10.0 ± 0.0", "110°, 56°", "0, 0", "–"],
+        ["3", "DSPN", "0.010 ± 0.000", "10.0 ± 0.0", "7°, 9°", "2, 4", "0.30"],
+    ]
 
 
 def test_one_process_communicates_nothing(tmp_path: Path):

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any
 
 from setpredict.config import Experiment, from_json
@@ -26,18 +27,26 @@ def demo_table(path: Path) -> str:
 
 
 def sweep_table(path: Path) -> str:
-    """Errors and jumps over one period of the angle, from a file of `setpredict demo --task polygons`."""
+    """Errors and jumps over one period of the angle, from a file of `setpredict demo --task polygons`.
+
+    Errors are means over the seeds ± their standard deviation; what is said by seed is in the order of the seeds.
+    """
     rows = []
     models = _read(path)["models"]
     for corners in models[0]["sweep"]:
         for model in models:
-            seen = model["sweep"][corners]
-            errors = [f"{1000 * seen['median_error']:.4f}", f"{1000 * seen['largest_error']:.2f}"]
-            share = f"{100 * seen['hard_fraction']:.1f} %"
-            rows.append([corners, model["name"], *errors, share, f"{seen['largest_jump']:.0f}"])
-    heads = ["corners", "decoder", "median error ×1000", "largest error ×1000"]
-    heads += ["fraction of the period above 10 × the median", "largest jump"]
-    return markdown(heads, rows, text_columns=2)
+            seeds = model["sweep"][corners]
+            jumps = [jump["distance"] for seen in seeds for jump in seen["largest_jumps"]]
+            cells = [
+                _mean_and_spread([1000 * seen["median_error"] for seen in seeds], 3),
+                _mean_and_spread([1000 * seen["largest_error"] for seen in seeds], 1),
+                ", ".join(f"{seen['hardest_degrees']:.0f}°" for seen in seeds),
+                ", ".join(str(seen["jumps"]) for seen in seeds),
+                f"{max(jumps):.2f}" if jumps else "–",
+            ]
+            rows.append([corners, model["name"], *cells])
+    heads = ["corners", "decoder", "median error ×1000", "largest error ×1000", "where it is, by seed"]
+    return markdown([*heads, "jumps, by seed", "largest jump"], rows, text_columns=2)
 
 
 def tutorial_table(path: Path) -> str:
@@ -62,8 +71,9 @@ def methods_table(results: Path) -> str:
     ):
         content = _read(results / name)
         errors = [next(iter(model["error_x1000"].values())) for model in content["models"]]
-        seconds = f"{content['seconds_each']:.0f} s"
-        rows.append([task, "Hungarian", *_best_in_bold([(error, seconds) for error in errors])])
+        steps = content.get("steps_each")
+        trained = f"{content['seconds_each']:.0f} s" if steps is None else f"{steps:,.0f} steps"
+        rows.append([task, "Hungarian", *_best_in_bold([(error, trained) for error in errors])])
     digits = _errors_by_method(_read(results / "mnist-small.json")["runs"], "chamfer")
     rows.append(["MNIST digits through 64 numbers and back", "Chamfer", *_best_in_bold([digits[m] for m in METHODS])])
     return markdown(["task", "set loss", *METHODS], rows, text_columns=2)
@@ -111,6 +121,10 @@ def _best_in_bold(errors: Sequence[Error]) -> list[str]:
         number = f"**{error[0]:.3f}**" if error[0] == least else f"{error[0]:.3f}"
         cells.append(f"{number} ({error[1]})")
     return cells
+
+
+def _mean_and_spread(values: Sequence[float], digits: int) -> str:
+    return f"{fmean(values):.{digits}f} ± {pstdev(values):.{digits}f}"
 
 
 def _read(path: Path) -> Any:
