@@ -12,14 +12,16 @@ from setpredict import __version__
 
 @cache
 def revision() -> str:
-    """The git revision of this checkout, marked if it has uncommitted changes, or the version of the package.
+    """The git revision of this checkout, marked if the package has uncommitted changes, or the version of the package.
 
-    It is determined at the first call: the code that a process has loaded does not change with the files.
+    Files beside the package, such as records that an earlier command left in results/, are not code. The revision is
+    determined at the first call: the code that a process has loaded does not change with the files.
     """
     here = Path(__file__)
     try:
         _git(here, "ls-files", "--error-unmatch", here.name)  # fails if the repository around us is not ours
-        return _git(here, "describe", "--always", "--dirty", "--abbrev=12")
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", str(here.parents[1]))
+        return _git(here, "describe", "--always", "--abbrev=12") + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return __version__
 
