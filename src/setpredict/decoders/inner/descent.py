@@ -64,14 +64,14 @@ def descend(
     loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor)
     if is_tracing() and T:
         return _traced(loop, y, T)
-    states, losses, norms = [y], [], []
+    states, losses, grads = [y], [], []
     for t in range(T):
         if loop.all_stopped:
             break
         with torch.set_grad_enabled(torch.is_grad_enabled() and t >= first):
             loss, grad = loop.evaluate(y)
             losses.append(loss.detach())
-            norms.append(grad.detach().flatten(1).norm(dim=1))
+            grads.append(grad.detach())
             y = loop.step(y, loss, grad, last=t == T - 1)
         states.append(y)
     with torch.no_grad():
@@ -80,7 +80,7 @@ def descend(
     return Descent(
         torch.stack(states + states[-1:] * rest),
         torch.stack(losses + losses[-1:] * rest),
-        torch.stack(norms + norms[-1:] * rest) if T else y.new_zeros(0, y.shape[0]),
+        torch.stack(grads + grads[-1:] * rest).flatten(2).norm(dim=2) if T else y.new_zeros(0, y.shape[0]),
         loop.taken,
         grad_from=first + 1 if first else 0,
     )
@@ -103,7 +103,8 @@ class _Loop:
         )  # fmt: skip
         self.anchor, self.velocity = anchor, torch.zeros_like(anchor)
         self.active = torch.ones(anchor.shape[0], dtype=torch.bool, device=anchor.device)
-        self.taken = self.active.long() * 0
+        # Counted where samples can stop; else all take all steps.
+        self.taken = self.active.long() * (solver.steps if solver.stop_below is None else 0)
         # Stopped samples cost nothing where no gradient and no trace has to know of them.
         self.skips = solver.stop_below is not None and not torch.is_grad_enabled() and not is_tracing()
         self.found: tuple[Tensor, Tensor] | None = None
@@ -131,13 +132,13 @@ class _Loop:
             grad = grad + solver.penalty / count * (y - self.anchor)
         step, self.velocity = direction(solver, grad, self.velocity)
         step = step if self.scale is None else step * self.scale
-        new = self.project(y - solver.step_size * step)
+        new = self.project(torch.sub(y, step, alpha=solver.step_size))
         if last and torch.is_grad_enabled():
             new = pass_through(self.gradient, new, y, grad, self.project)
         if solver.stop_below is not None:
             self.active = self.active & (loss.detach() >= solver.stop_below)
             new = torch.where(per_sample(self.active, new), new, y)
-        self.taken = self.taken + self.active
+            self.taken = self.taken + self.active
         return new
 
 
