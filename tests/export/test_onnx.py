@@ -146,19 +146,21 @@ def of_present(found: list[np.ndarray], expected: Sets) -> list[torch.Tensor]:
 
 
 def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor) -> None:
-    """Sets are the same to 1e-4 but for at most one sample in six, all of them sensitive, and 8 % of the elements.
+    """Sets are the same to 1e-4 but for sensitive samples, at most one in four, with 12 % of the elements, by 0.005.
 
     Sorting in the set encoder is a choice between two orders where values are equal but for rounding, and the gradient
-    depends on it: no two programs that round differently can have the same sets there. Three samples of 24 differed
-    for points-idspn (4 % of the elements), one for points-dspn, and none for the others. That the graph itself is right
-    is shown without exceptions by `test_in_float64_all_sets_are_the_same` and, in float32, by the first step.
+    depends on it: no two programs that round differently can have the same sets there. Which samples differ
+    changes with every kernel: three or five of 24 for points-idspn (4 % or 7 % of the elements), one for points-dspn,
+    none for the others. That the graph itself is right is shown without exceptions by
+    `test_in_float64_all_sets_are_the_same` and, in float32, by the first step.
     """
     distances = of_present(execute(path, input), model.predict(input))
     off = torch.tensor([bool((d > SAME).any()) for d in distances])
     alone = off & ~sensitive(model, input) if off.any() else off
     assert not alone.any(), f"samples {alone.nonzero().flatten().tolist()} differ from PyTorch's"
-    assert off.sum() <= SAMPLES // 6
-    assert (torch.cat(distances) > SAME).float().mean() < 0.08
+    assert off.sum() <= SAMPLES // 4
+    assert (torch.cat(distances) > SAME).float().mean() < 0.12
+    assert torch.cat(distances).max() < 0.005
 
 
 def check_same_digits(model: SetPredictor, path: Path, input: Sets) -> None:
@@ -180,11 +182,11 @@ def check_same_objects(model: SetPredictor, path: Path, input: torch.Tensor) -> 
     """The same number of objects in every image, each the same to 1e-4, in whatever order.
 
     Rounding decides the order of proposals that are equally certain, and which of the hardly possible ones complete the
-    set. The latter move objects a little (by 5e-4 in one image of 24).
+    set. The latter move objects a little (by up to 5e-4 in one or two images of 24).
     """
     worst = torch.stack([d.max() for d in of_present(execute(path, input), model.predict(input))])
     assert worst.max() < 1e-3
-    assert (worst > SAME).sum() <= SAMPLES // 12
+    assert (worst > SAME).sum() <= SAMPLES // 6
 
 
 @pytest.mark.parametrize(

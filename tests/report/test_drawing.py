@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from setpredict.config import DecoderConfig, InputConfig, ModelConfig
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.scenes import scenes
 from setpredict.data.task import Batch, SetTask
-from setpredict.model import SetPredictor
 from setpredict.report.figures.by_step import losses_by_step
 from setpredict.report.figures.contact_sheet import DPI, category_colors, contact_sheet
 from setpredict.report.figures.curves import training_curves
@@ -31,7 +30,7 @@ from setpredict.report.figures.legend import picture_legend
 from setpredict.report.figures.palette import DARK, DARK_CARD, INK, LINE_COLORS, MASK_COLORMAP, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
 from setpredict.report.figures.progression import progression, save
-from setpredict.report.figures.sweep import sweep
+from setpredict.report.figures.sweep import Sweep, draw_sweeps
 from setpredict.report.html import figure as html_figure
 from setpredict.report.tables.judged import match_elements
 from setpredict.report.watched import Watched
@@ -171,18 +170,29 @@ def test_losses_by_step_are_medians_and_mark_the_trained_step():
     assert len(losses_by_step({"MLP": (Watched(batch, one_shot, loss[:1]), 0)}).axes) == 1
 
 
-def test_the_legend_of_a_sweep_hides_nothing():
-    config = ModelConfig(
-        8, 2, latent=4, input=InputConfig("vector", 8, (4,)), decoder=DecoderConfig("mlp", hidden=(4,))
-    )
-    models = {name: SetPredictor.from_config(config) for name in ("a", "b", "c")}
-    figure = sweep(models, corners=(3, 4))
-    assert [a.get_legend() for a in figure.axes] == [None] * 4
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "c"]
-    FigureCanvasAgg(figure).draw()
-    titles = [a.title.get_window_extent().y1 for a in figure.axes]
-    assert legend.get_window_extent().y0 >= max(titles) - 1
+def test_sweeps_have_a_row_per_model_and_a_line_and_marks_per_seed():
+    """No legend is needed, so none hides anything: rows are named, and each has its color."""
+    angles = torch.linspace(0, 1, 5, dtype=torch.float64)
+
+    def found(jumps: list[float]) -> Sweep:
+        return Sweep(angles, angles + 1e-3, angles[1:], torch.tensor(jumps), torch.full((len(jumps),), 0.2))
+
+    seeds = [found([0.25, 0.5]), found([])]
+    figure = draw_sweeps({name: {3: seeds, 4: seeds} for name in ("a", "b", "c")})
+    assert figure.legends == []
+    assert [a.get_legend() for a in figure.axes] == [None] * 12
+    assert [a.get_title() for a in figure.axes[:2]] == ["3 corners", "4 corners"]
+    for row, name in enumerate("abc"):
+        above, below = figure.axes[4 * row], figure.axes[4 * row + 2]
+        assert above.get_ylabel() == f"{name}\nerror (d²/2)"
+        assert {line.get_color() for line in [*above.lines, *below.lines]} == {LINE_COLORS[row]}
+        assert len(above.lines) == len(seeds)
+        marks = [(np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in below.lines]
+        np.testing.assert_allclose(marks[0][0], np.degrees([0.25, 0.5]))
+        assert [set(y.tolist()) for _, y in marks] == [{0.0}, set()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FigureCanvasAgg(figure).draw()
 
 
 def test_steps_to_show_begin_at_0_and_end_at_T():

@@ -74,7 +74,7 @@ def test_the_picture_is_rendered_while_the_request_is_decoded(
     scene_pictures._picture.cache_clear()
     queue = DecodeQueue(Limits())
     try:
-        future = queue.submit(DecodeRequest(sample=1), served)
+        future = queue.submit(DecodeRequest.model_validate({"sample": 1}), served)
         assert begun.wait(30)
         assert not future.done()
         may_end.set()
@@ -94,7 +94,7 @@ def test_samples_that_do_not_exist_are_not_rendered(models: dict[str, Served]):
 
 def test_the_text_of_elements_is_that_of_the_tables(models: dict[str, Served]):
     served = models["scenes-state"]
-    question = encode_request(DecodeRequest(sample=2), served)
+    question = encode_request(DecodeRequest.model_validate({"sample": 2}), served)
     prediction = decode([question])
     found = json.loads(answer(question, prediction, 0.0, 1))
     for t in range(prediction.steps + 1):
