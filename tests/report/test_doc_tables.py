@@ -91,9 +91,10 @@ def run(row: str, decoder: dict, errors: dict[int | None, float], minutes: float
 
 
 def test_methods_are_compared_by_their_best_row_at_the_trained_steps(tmp_path: Path):
-    for name in ("demo.json", "polygons.json"):
-        models = [{"error_x1000": {"10": error, "20": 0.0}} for error in (3.0, 2.0, 1.0)]
-        (tmp_path / name).write_text(json.dumps({"seconds_each": 33, "models": models}))
+    def write(name: str, runs: list[dict]) -> None:
+        (tmp_path / name).write_text(json.dumps({"runs": runs}))
+
+    clock = {"train": {"max_minutes": 60.0}}
     runs = [
         run("MLP", {"kind": "mlp"}, {None: 4e-5}, 10),
         run("MLP", {"kind": "mlp"}, {None: 6e-5}, 12),
@@ -101,10 +102,34 @@ def test_methods_are_compared_by_their_best_row_at_the_trained_steps(tmp_path: P
         run("better", {"steps": 5}, {0: 1e-6, 5: 2e-5}, 60),
         run("no iDSPN", {"steps": 5, "backprop_steps": 1}, {5: 1e-6}, 30),
     ]
-    (tmp_path / "mnist-small.json").write_text(json.dumps({"runs": runs}))
-    *_, digits = cells(methods_table(tmp_path))
-    assert digits[2:] == ["0.050 (12 min)", "**0.020** (60 min)", "–"]
-    assert cells(methods_table(tmp_path))[0][2:] == ["3.000 (33 s)", "2.000 (33 s)", "**1.000** (33 s)"]
+    for one in runs:
+        one["config"] |= clock
+    write("mnist-small.json", runs)
+    (digits,) = cells(methods_table(tmp_path))
+    assert digits == [
+        "MNIST digits, through 64 numbers and back", "chamfer ×1000",
+        "0.050 ± 0.014 (12 min)", "–", "**0.020** (60 min)", "–", "–", "–",
+    ]  # fmt: skip
+    scenes = [
+        {**run("Dense head", {"kind": "dense"}, {None: 0.9}, 60)},
+        run("MLP", {"kind": "mlp"}, {None: 0.04}, 60),
+        run("LSTM", {"kind": "lstm"}, {None: 0.4}, 60),
+    ]
+    for one in scenes:
+        one["evaluations"][0]["metrics"] = {"AP∞": one["evaluations"][0]["metrics"]["chamfer"]}
+        one |= {"steps_trained": 2000}
+    write("clevr-state-small.json", scenes)
+    assert cells(methods_table(tmp_path))[1][2:] == ["4.0 (2,000 steps)", "**40.0** (2,000 steps)", *"––––"]
+    (tmp_path / "mnist-small.json").unlink()
+    models = [{"name": "MLP decoder", "error_x1000": {"0": 0.5}, "steps_trained": 100}]
+    models += [{"name": "DSPN", "error_x1000": {"10": 0.25, "20": 9.0}, "steps_trained": 50}]
+    (tmp_path / "polygons.json").write_text(json.dumps({"models": models}))
+    points = run("MLP", {"kind": "mlp"}, {None: 0.001}, 2)
+    points["evaluations"][0]["metrics"] = {"hungarian": 0.001}
+    write("points-small.json", [points | {"steps_trained": 7}])
+    first, second, _ = cells(methods_table(tmp_path))
+    assert first[2:] == ["**1.000** (7 steps)", *"–––––"]
+    assert second[2:] == ["0.500 (100 steps)", "–", "**0.250** (50 steps)", *"–––"]
 
 
 def test_polygons_have_means_over_seeds_and_the_place_of_each(tmp_path: Path):

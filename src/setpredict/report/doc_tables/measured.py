@@ -10,9 +10,19 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from setpredict.config import Experiment, from_json
-from setpredict.report.tables.text import markdown
+from setpredict.metrics.units import heading, percent
+from setpredict.report.tables.text import markdown, summary
 
-METHODS = ("MLP", "DSPN", "iDSPN")
+METHODS = ("MLP", "LSTM", "DSPN", "iDSPN", "Slot Attention", "Transformer")
+TASKS = (
+    ("points-small.json", "8 random points, through 64 numbers and back", "hungarian", ""),
+    ("multisets-small.json", "8 random elements with 8 features, through 256 numbers", "hungarian", "n = 8, d = 8"),
+    ("multisets-small.json", "32 random elements with 8 features, through 256 numbers", "hungarian", "n = 32, d = 8"),
+    ("numbering-small.json", "number equal elements, from a multiset of classes", "set_accuracy", ""),
+    ("mnist-small.json", "MNIST digits, through 64 numbers and back", "chamfer", ""),
+    ("clevr-state-small.json", "objects of a scene, from an image", "AP∞", ""),
+)
+"""File of records, task, metric, and what the names of its rows contain."""
 
 
 def demo_table(path: Path) -> str:
@@ -63,20 +73,27 @@ def tutorial_table(path: Path) -> str:
 
 
 def methods_table(results: Path) -> str:
-    """The error of each method on each task it was measured on, the best in bold, with its training time."""
+    """The score of each method on each task it was measured on, the best in bold, with its training."""
     rows = []
-    for name, task in (
-        ("demo.json", "8 random points through 64 numbers and back"),
-        ("polygons.json", "polygons from their angle"),
-    ):
-        content = _read(results / name)
-        errors = [next(iter(model["error_x1000"].values())) for model in content["models"]]
-        steps = content.get("steps_each")
-        trained = f"{content['seconds_each']:.0f} s" if steps is None else f"{steps:,.0f} steps"
-        rows.append([task, "Hungarian", *_best_in_bold([(error, trained) for error in errors])])
-    digits = _errors_by_method(_read(results / "mnist-small.json")["runs"], "chamfer")
-    rows.append(["MNIST digits through 64 numbers and back", "Chamfer", *_best_in_bold([digits[m] for m in METHODS])])
-    return markdown(["task", "set loss", *METHODS], rows, text_columns=2)
+    for name, task, metric, part in TASKS:
+        if not (results / name).is_file():
+            continue
+        found = _scores_by_method([run for run in _read(results / name)["runs"] if part in run["row"]], metric)
+        rows.append([task, heading(metric), *_best_in_bold([found.get(m) for m in METHODS], metric)])
+        if name == "points-small.json":
+            rows.append(_polygons(results / "polygons.json"))
+    return markdown(["task", "score", *METHODS], rows, text_columns=2)
+
+
+def _polygons(path: Path) -> list[str]:
+    """The same for polygons, which `setpredict demo` trains."""
+    models = {model["name"].removesuffix(" decoder"): model for model in _read(path)["models"]}
+    found: dict[str, Scores] = {
+        name: ([next(iter(model["error_x1000"].values())) / 1000], f"{model['steps_trained']:,} steps")
+        for name, model in models.items()
+    }
+    cells = _best_in_bold([found.get(m) for m in METHODS], "hungarian")
+    return ["the corners of a polygon, from its angle", heading("hungarian"), *cells]
 
 
 def distributed_table(path: Path) -> str:
@@ -88,38 +105,51 @@ def distributed_table(path: Path) -> str:
     return markdown(["model", "processes", "parameters", "step", "communication"], rows)
 
 
-Error = tuple[float, str] | None
-"""An error × 1000 and the training time; None if it was not measured."""
+Scores = tuple[list[float], str]
+"""The scores of all seeds, and how long they were trained."""
 
 
-def _errors_by_method(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, Error]:
-    """For each method, the mean test error of its best row at the trained number of steps."""
+def _scores_by_method(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, Scores]:
+    """For each method, the test scores of its best row at the trained number of steps, without rows of a dense head."""
     by_row: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
-        by_row[from_json(Experiment, run["config"], run["row"]).decoder.method, run["row"]].append(run)
-    best: dict[str, Error] = dict.fromkeys(METHODS)
+        decoder = from_json(Experiment, run["config"], run["row"]).decoder
+        if "dense" not in (decoder.kind, decoder.initial):
+            by_row[decoder.method, run["row"]].append(run)
+    best: dict[str, Scores] = {}
     for (method, _), group in by_row.items():
-        error = 1000 * sum(_trained_error(run, metric) for run in group) / len(group)
-        before = best.get(method)
-        if before is None or error < before[0]:
-            best[method] = (error, f"{max(run['minutes'] for run in group):.0f} min")
+        scores = [_trained_score(run, metric) for run in group]
+        if method not in best or _better(fmean(scores), fmean(best[method][0]), metric):
+            best[method] = (scores, _training(group))
     return best
 
 
-def _trained_error(run: dict[str, Any], metric: str) -> float:
+def _better(a: float, b: float, metric: str) -> bool:
+    return a > b if percent(metric) else a < b
+
+
+def _training(group: Sequence[dict[str, Any]]) -> str:
+    """What limits the training of a row: minutes, or else steps."""
+    if group[0]["config"].get("train", {}).get("max_minutes") is None:
+        return f"{max(run['steps_trained'] for run in group):,} steps"
+    return f"{max(run['minutes'] for run in group):.0f} min"
+
+
+def _trained_score(run: dict[str, Any], metric: str) -> float:
     steps = from_json(Experiment, run["config"], run["row"]).decoder.solver.steps
     return next(e["metrics"][metric] for e in run["evaluations"] if e["steps"] in (None, steps))
 
 
-def _best_in_bold(errors: Sequence[Error]) -> list[str]:
-    least = min(e[0] for e in errors if e is not None)
+def _best_in_bold(found: Sequence[Scores | None], metric: str) -> list[str]:
+    means = [fmean(scores) for scores, _ in filter(None, found)]
+    best = max(means) if percent(metric) else min(means)
     cells = []
-    for error in errors:
-        if error is None:
+    for one in found:
+        if one is None:
             cells.append("–")
             continue
-        number = f"**{error[0]:.3f}**" if error[0] == least else f"{error[0]:.3f}"
-        cells.append(f"{number} ({error[1]})")
+        text = summary(one[0], metric)
+        cells.append(f"{f'**{text}**' if fmean(one[0]) == best else text} ({one[1]})")
     return cells
 
 
