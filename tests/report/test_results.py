@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from setpredict.cli.main import run
@@ -80,7 +81,8 @@ def test_decoders_by_size_have_a_column_per_size(tmp_path):
     figure = drawn({"table": "multisets", "scale": "small", "runs": runs})
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == ["d = 2", "d = 8"]
-    means = {line.get_label(): line.get_ydata()[0] for line in figure.axes[1].lines if line.get_linestyle() != "None"}
+    lines = [line for line in figure.axes[1].lines if line.get_linestyle() != "None"]
+    means = {line.get_label(): np.asarray(line.get_ydata())[0] for line in lines}
     assert means == pytest.approx({"MLP": 450.0, "DSPN": 3.0})
 
 
