@@ -141,7 +141,7 @@ def test_the_published_sizes_of_attention():
 
 
 def test_numbering_starts_from_its_input():
-    sizes: dict[Scale, int] = {"paper": 64, "small": 16}
+    sizes: dict[Scale, int] = {"paper": 64, "small": 8}
     for scale, points in sizes.items():
         dspn, idspn, transformer = (preset("numbering", m, scale) for m in ("dspn", "idspn", "transformer"))
         assert (dspn.decoder.initial, idspn.decoder.initial, transformer.decoder.queries) == (

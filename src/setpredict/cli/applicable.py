@@ -22,6 +22,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "data.size": IMAGES,
     "data.points": ("multisets", "numbering"),
     "data.dim": ("multisets",),
+    "data.distribution": ("multisets",),
     "data.classes": ("numbering",),
     "data.duplicates": ("multisets",),
     "data.variable": ("multisets",),
@@ -35,6 +36,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "input.dense": (),  # set by whatever needs a dense head
     "input.hidden": VECTORS,
     "input.max_size": SETS,
+    "input.tokens": SETS,
     "input.shared": SETS,
     "input.variable": SETS,
     "loss.dense": IMAGES,
@@ -62,6 +64,7 @@ DECODERS: dict[str, tuple[str, ...]] = {
     "decoder.step_scale": ("dspn",),
     "decoder.project": ("dspn",),
     "decoder.recompute": ("dspn",),
+    "input.tokens": ("slots", "transformer"),
     "decoder.queries": ("transformer",),
     "decoder.width": ("slots", "transformer"),
     "decoder.heads": ("transformer",),
