@@ -117,6 +117,20 @@ def difference(found: list[np.ndarray], expected: Sets | Prediction) -> torch.Te
     return torch.cat([(torch.from_numpy(a) - b).abs().flatten(1) for a, b in pairs], dim=1)
 
 
+def sensitive(model: SetPredictor, input: Sets | torch.Tensor) -> torch.Tensor:
+    """The samples whose sets PyTorch itself moves by more than `SAME` if all weights change by a millionth."""
+    expected, generator = model.predict(input), torch.Generator().manual_seed(0)
+    moved = torch.zeros(len(input), dtype=torch.bool)
+    for _ in range(24):
+        changed = deepcopy(model)
+        with torch.no_grad():
+            for weight in changed.parameters():
+                weight.mul_(1 + 1e-6 * torch.randn(weight.shape, generator=generator))
+        found = changed.predict(input)
+        moved |= (difference([found.elements.numpy(), found.mask.numpy()], expected) > SAME).any(dim=1)
+    return moved
+
+
 def of_present(found: list[np.ndarray], expected: Sets) -> list[torch.Tensor]:
     """What a user sees: how far the present elements of each sample are from PyTorch's, as sets (cheapest assignment).
 
@@ -132,7 +146,7 @@ def of_present(found: list[np.ndarray], expected: Sets) -> list[torch.Tensor]:
 
 
 def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor) -> None:
-    """Sets are the same to 1e-4 but for at most one sample in four, with 12 % of the elements, by 0.005.
+    """Sets are the same to 1e-4 but for sensitive samples, at most one in four, with 12 % of the elements, by 0.005.
 
     Sorting in the set encoder is a choice between two orders where values are equal but for rounding, and the gradient
     depends on it: no two programs that round differently can have the same sets there. Which samples differ
@@ -143,7 +157,10 @@ def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor)
     """
     found, expected = execute(path, input), model.predict(input)
     distances = of_present(found, expected)
-    assert sum(bool((d > SAME).any()) for d in distances) <= SAMPLES // 4
+    off = torch.tensor([bool((d > SAME).any()) for d in distances])
+    alone = off & ~sensitive(model, input) if off.any() else off
+    assert not alone.any(), f"samples {alone.nonzero().flatten().tolist()} differ from PyTorch's"
+    assert off.sum() <= SAMPLES // 4
     assert (torch.cat(distances) > SAME).float().mean() < 0.12
     assert torch.cat(distances).max() < 0.005
     exact = deepcopy(model).double().predict(input.to(torch.float64)).to(torch.float32)

@@ -132,7 +132,7 @@ class _Loop:
             grad = grad + solver.penalty / count * (y - self.anchor)
         step, self.velocity = direction(solver, grad, self.velocity)
         step = step if self.scale is None else step * self.scale
-        new = self.project(torch.sub(y, step, alpha=solver.step_size))
+        new = self.project(y - solver.step_size * step)
         if last and torch.is_grad_enabled():
             new = pass_through(self.gradient, new, y, grad, self.project)
         if solver.stop_below is not None:
