@@ -1,13 +1,15 @@
 """`python -m benchmarks`: time the plain implementation and ours in the same run; `--json F` writes the results.
 
 `--page` also writes the tables of docs/performance.md. `--only NAME …` runs some of the cases, `--rounds N` sets how
-many times each side is timed, `--cpu-time` measures CPU time on one thread, for a machine that is busy.
+many times each side is timed, `--cpu-time` measures CPU time on one thread, for a machine that is busy. `--avx2` measures
+both sides without AVX-512, as on processors that do not have it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,10 +37,20 @@ MEMORY = {
 
 OTHERS = ("memory", "loading")
 """What is measured besides the cases."""
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "",
+}
+"""Variables by which PyTorch, its libraries and our kernels leave out AVX-512; they are read when a process starts."""
 
 
 def main() -> int:
     arguments = _arguments()
+    if arguments.avx2 and any(os.environ.get(name) != value for name, value in AVX2.items()):
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], os.environ | AVX2)
     import torch
 
     from benchmarks import timing
@@ -73,7 +85,7 @@ def main() -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(results, indent=2) + "\n")
     if arguments.page:
-        update(ROOT / "docs" / "performance.md", RESULTS / "speed.json", RESULTS / "scaling.json")
+        update(ROOT / "docs" / "performance.md", RESULTS)
     return 0
 
 
@@ -147,6 +159,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these cases (or: memory, loading)")
     parser.add_argument("--rounds", type=int, metavar="N", help="how many times each side is timed")
     parser.add_argument("--cpu-time", action="store_true", help="measure CPU time on one thread, for a busy machine")
+    parser.add_argument("--avx2", action="store_true", help="measure both sides without AVX-512")
     return parser.parse_args()
 
 

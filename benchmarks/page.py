@@ -43,15 +43,20 @@ LABELS = {"T, backprop_steps=1": "T, `LastSteps(1)`"}
 """Curves of the scaling results that are shown under another name than their key, which is as in older files."""
 
 
-def speed_table(results: dict[str, Any]) -> str:
-    lines = ["| key | workload | plain | ours | ratio | bar |", "| --- | --- | --- | --- | --- | --- |"]
+def speed_table(results: dict[str, Any], avx2: dict[str, Any] | None = None) -> str:
+    """Times and ratios; with `avx2`, the results without AVX-512, their ratios too."""
+    heads = ["key", "workload", "plain", "ours", "ratio", *(["ratio with AVX2"] if avx2 else []), "bar"]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     for key, (workload, bar) in BARS.items():
         if key not in results:
             continue
         slow, fast = results["details"][key]
         unit = _bytes if key.endswith("memory") else _seconds
-        goal = "report" if bar is None else f"{bar:g} ×"
-        lines.append(f"| `{key}` | {workload} | {unit(slow)} | {unit(fast)} | **{results[key]:.2f} ×** | {goal} |")
+        cells = [f"`{key}`", workload, unit(slow), unit(fast), f"**{results[key]:.2f} ×**"]
+        if avx2:
+            cells.append(f"{avx2[key]:.2f} ×" if key in avx2 else "–")
+        cells.append("report" if bar is None else f"{bar:g} ×")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -106,11 +111,16 @@ def fill(page: Path, name: str, text: str) -> None:
     page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
 
 
-def update(page: Path, results: Path, scaling: Path) -> None:
-    """Write every table of the page from the files with results."""
-    if results.is_file():
-        found = json.loads(results.read_text())
-        fill(page, "speed", f"{speed_table(found)}\n\n{machine_line(found)}")
+def update(page: Path, results: Path) -> None:
+    """Write every table of the page from the files in the folder `results`."""
+    speed, avx2, scaling = (results / f"{name}.json" for name in ("speed", "speed-avx2", "scaling"))
+    if speed.is_file():
+        found = json.loads(speed.read_text())
+        without = json.loads(avx2.read_text()) if avx2.is_file() else None
+        lines = [speed_table(found, without), machine_line(found)]
+        if without is not None:
+            lines.append(f"With AVX2 only: {machine_line(without)}")
+        fill(page, "speed", "\n\n".join(lines))
         if "profile" in found:
             fill(page, "profile", profile_table(found["profile"]))
         if "loading_wait_share" in found:

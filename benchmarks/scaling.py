@@ -123,7 +123,7 @@ def main() -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": describe(), "start": START, "curves": curves}, indent=2) + "\n")
     plot(curves, picture)
-    update(ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results" / "speed.json", path)
+    update(ROOT / "docs" / "performance.md", path.parent)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,6 @@ def test_the_first_step_is_the_same(name: str, tmp_path: Path, request: pytest.F
     assert difference(execute(path, input), loaded.model.predict(input, steps=1)).max() < 1e-5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in shipped() if not n.startswith("scenes")])
 def test_in_float64_all_sets_are_the_same(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     """Without rounding errors that matter, nothing is left to differ. (onnxruntime has no convolutions in float64.)"""
@@ -256,9 +255,8 @@ def test_in_float64_all_sets_are_the_same(name: str, tmp_path: Path, request: py
     if loaded.experiment.data.name == "mnist":
         request.getfixturevalue("real_data")
     input = make_task(loaded.experiment.data).test.batch(np.arange(SAMPLES), 0).input.to(torch.float64)
-    model = loaded.model.double()
-    model.to_onnx(path)
-    assert difference(execute(path, input), model.predict(input)).max() < 1e-6
+    assert run(["export", name, str(path), "--precision", "float64"]) == 0
+    assert difference(execute(path, input), loaded.model.double().predict(input)).max() < 1e-6
 
 
 def test_the_file_describes_itself(tmp_path: Path, capsys: pytest.CaptureFixture):
@@ -306,6 +304,7 @@ def test_the_model_stays_as_it_was(tmp_path: Path):
         (["points-dspn", "a.onnx", "--steps", "-1"], "steps must be 0 or more, got -1"),
         (["points-gan", "a.onnx"], "run points-gan not found; shipped models are digits-dspn, "),
         (["points-dspn", "a.pt"], "the file must end in .onnx, got a.pt"),
+        (["scenes-box", "a.onnx", "--precision", "float64"], "scenes-box takes images, and onnxruntime has no conv"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture, tmp_path, monkeypatch):

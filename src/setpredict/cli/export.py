@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import Positional
 
@@ -14,6 +15,7 @@ def export(
     out: Positional[Path],
     steps: int | None = None,
     trajectory: bool = False,
+    precision: Literal["float32", "float64"] = "float32",
 ) -> None:
     """Write a trained model as an ONNX file, which runs without Python and PyTorch.
 
@@ -22,6 +24,8 @@ def export(
         out: The file to write, such as model.onnx.
         steps: Inner steps (None: as trained).
         trajectory: Have the file give the sets of all steps instead of the last one alone.
+        precision: Numbers of the file, its inputs and outputs included. In float64, sets are those of PyTorch in float64
+            to 1e-6; in float32, rounding can move some elements (docs/export.md). Not for images.
     """
     from setpredict.runs.loaded import load, own_classes
 
@@ -30,6 +34,10 @@ def export(
     for own in own_classes(model):
         raise UserError(f"{model} has code of its own, {own}; only built-in encoders and decoders can be exported")
     loaded = load(model)
+    if precision == "float64":
+        if loaded.task.input_kind == "image":
+            raise UserError(f"{model} takes images, and onnxruntime has no convolutions in float64: leave out --precision")
+        loaded.model.double()
     loaded.model.to_onnx(out, steps=steps, trajectory=trajectory, task=loaded.task, name=loaded.name)
     print(f"Written: {out} ({out.stat().st_size / 1e6:.1f} MB)")
 

@@ -19,7 +19,10 @@ from torch import Tensor
 
 from setpredict.decoders.fast.lanes import LANES, pointer_to
 
-TALL = 12 if llvm.get_host_cpu_features().get("avx512f") else 6  # rows of a tile: what fits into the registers
+
+FEATURES: str | None = numba.config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]  # None: the processor's
+AVX512 = llvm.get_host_cpu_features().get("avx512f") if FEATURES is None else "+avx512f" in FEATURES
+TALL = 12 if AVX512 else 6  # rows of a tile: what fits into the registers
 HEIGHTS = TALL, TALL // 2, TALL // 3, 1
 
 
