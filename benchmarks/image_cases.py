@@ -1,4 +1,4 @@
-"""Cases with images: ours in `channels_last` with the fast inner step, and the plain way."""
+"""Cases with images: ours in `channels_last` with the fast inner step, and the plain implementation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Trained:
 def image_step_small(batch: int = 32) -> Case:
     """A complete training step of the small preset on 64-pixel scenes: encoder, decoder, losses, optimizer, average.
 
-    The plain way is the same model with convolutions in the contiguous format and the generic inner step.
+    The plain side is the same model with convolutions in the contiguous format and the generic inner step.
     """
     torch.manual_seed(0)
     target, images, centers = inputs.scenes(batch, size=6), torch.rand(batch, 3, 64, 64), torch.rand(batch, 6, 3)

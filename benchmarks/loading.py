@@ -1,4 +1,4 @@
-"""The share of a training step that waits for data: photos with boxes, augmented by one worker process.
+"""The share of a training step that waits for data: photos with boxes, augmented by one worker thread.
 
 `python -m benchmarks.loading` prints it. The steps are those of `setpredict train folder`, with one thread; the photos
 are random ones of 400×300 pixels in JPEG files.
@@ -62,7 +62,7 @@ def waiting(count: int = 512, epochs: int = 3, workers: int = 1) -> tuple[float,
 
 
 def _steps(experiment: Experiment, task: SetTask, epochs: int) -> tuple[float, float]:
-    """Train, and measure every step but the first ones of an epoch, whose worker process is just starting."""
+    """Train, and measure every step but the first ones of an epoch, whose worker thread is just starting."""
     train = experiment.train
     fabric = make_fabric(train)
     state = TrainState.fresh(fabric, SetPredictor.from_config(model_config(experiment, task)), train)

@@ -88,7 +88,7 @@ def loading_line(results: dict[str, Any]) -> str:
     _, step = results["details"]["loading_wait_share"]
     return (
         f"A training step on photos with boxes waits {results['loading_wait_share']:.1%} of its {_seconds(step)} for "
-        "data that one worker process decodes and augments (goal: below 3%)."
+        "data that one worker thread decodes and augments (goal: below 3%)."
     )
 
 

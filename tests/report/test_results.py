@@ -1,6 +1,7 @@
 """RESULTS.md is what the files say, and `--check` fails if it is not."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -91,6 +92,23 @@ def test_a_single_answer_has_no_figure(place):
     (place / "results" / "ablations-small.json").write_text(json.dumps(content))
     assert run(["results"]) == run(["results", "--check"]) == 0
     assert "results-ablations-small.svg" not in (place / "RESULTS.md").read_text()
+
+
+def test_headlines_come_first_and_other_tables_are_folded(place):
+    names = {"ablations": [entry("base", [0.3]), entry("Pooling: sum", [0.4])], "points": [entry("MLP", [0.7])]}
+    for table, runs in names.items():
+        content = {"table": table, "scale": "small", "runs": runs}
+        (place / "results" / f"{table}-small.json").write_text(json.dumps(content))
+    (place / "results" / "ablations-small.md").write_text("A remark.\n\n<!-- details -->\n\nAnother one.")
+    assert run(["results"]) == 0
+    text = (place / "RESULTS.md").read_text()
+    heads = [line for line in text.splitlines() if line.startswith("##")]
+    assert [head.split()[1] for head in heads] == ["MNIST", "Points,", "More", "Ablations,", "How"]
+    shown = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert [part in shown for part in ("| MLP", "What the paper mentions", "A remark.", "results-ablations")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert text.count("A remark.") == text.count("Another one.") == text.count("**Pooling**") == 1
 
 
 def test_times_to_a_goal_are_compared():

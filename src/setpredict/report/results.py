@@ -21,6 +21,8 @@ from setpredict.studies import studies
 Table = tuple[str, list[str], list[list[str]]]
 SUMMARY, DETAILS = "summary.md", "<!-- details -->"
 """The text at the top of the page; and what ends the visible part of the remarks on a table."""
+HEADLINES = ("clevr-state-small", "mnist-small", "points-small")
+"""The tables that come first and are not folded: what decoders do on objects, digits and points."""
 SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
 """The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
@@ -74,46 +76,60 @@ def tables(results: Path) -> list[Path]:
 
 
 def text(results: Path, page: Path, images: Path) -> str:
-    """The content of the page: what was found, then a section per table with its details folded."""
+    """The content of the page: what was found, the headline tables, and the others folded."""
     summary = results / SUMMARY
     found = [summary.read_text(encoding="utf-8").strip() + "\n"] if summary.is_file() else []
-    sections = [part for path in tables(results) for part in section(path, results, page, images)]
+    paths = tables(results)
+    first = sorted((p for p in paths if p.stem in HEADLINES), key=lambda p: HEADLINES.index(p.stem))
+    rest = [p for p in paths if p not in first]
+    sections = [part for path in first for part in section(path, results, page, images)]
+    sections += ["## More tables\n"] * bool(rest)
+    sections += [part for path in rest for part in section(path, results, page, images, folded=True)]
     return "\n".join([INTRODUCTION, *found, *sections, CLOSING])
 
 
-def section(path: Path, results: Path, page: Path, images: Path) -> list[str]:
-    """The paragraphs on one table. Its complete columns, and the answers of a study of questions, are folded."""
+def section(path: Path, results: Path, page: Path, images: Path, folded: bool = False) -> list[str]:
+    """The paragraphs on one table: its main columns, figure and remarks, then all columns and commands in a fold.
+
+    A section that is `folded` shows only what the table is about.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
     study, entries = studies()[content["table"]], content["runs"]
-    parts = [f"## {study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n"]
+    about = f"{study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n"
     complete = [
         (f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells)
         for name, heads, cells in lay_out(content["table"], entries)
     ]
-    if study.by_size:
-        parts += complete[:1]
-    elif not study.groups:
-        names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
-        parts += [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
+    names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
+    whole = study.by_size or (not study.groups and (folded or names == metric_names(entries)))
+    main = complete if whole else []
+    if not whole and not study.groups:
+        main = [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
     by_time = study.by_time or study.by_size or (not study.groups and timed(entries))
     what = "Validation scores by training time" if by_time else "Test scores of every answer"
     if study.by_size:
         what = "Test errors by the size of the sets"
     if by_time or answered(content["table"], entries):
-        parts.append(_image(what, images / f"results-{path.stem}.svg", page))
+        main.append(_image(what, images / f"results-{path.stem}.svg", page))
     rows = path.with_suffix(".png")
     remarks = path.with_suffix(".md")
     said, _, more = (remarks.read_text(encoding="utf-8") if remarks.is_file() else "").partition(DETAILS)
-    folded = [
-        *([] if parts[1:2] == complete else complete),
+    main += [said.strip() + "\n"] if said.strip() else []
+    details = [
+        *([] if whole else complete),
         *([] if other is None else [time_to(other)]),
         *([_image("The first test samples, as each row predicts them", rows, page)] if rows.is_file() else []),
         *([more.strip() + "\n"] if more.strip() else []),
         origins(entries),
     ]
-    fold = f"<details><summary>Details, commands, seeds, time, hardware ({path.name})</summary>\n\n"
-    return [*parts, *([said.strip() + "\n"] if said.strip() else []), fold + "\n".join(folded) + "</details>\n"]
+    if folded:
+        return [f"### {about}", _fold(f"Table, commands, seeds, time, hardware ({path.name})", [*main, *details])]
+    return [f"## {about}", *main, _fold(f"Details, commands, seeds, time, hardware ({path.name})", details)]
+
+
+def _fold(what: str, paragraphs: Sequence[str]) -> str:
+    return f"<details><summary>{what}</summary>\n\n" + "\n".join(paragraphs) + "</details>\n"
 
 
 def _image(what: str, path: Path, page: Path) -> str:

@@ -69,7 +69,7 @@ def tutorial_table(path: Path) -> str:
         right = scores["elements"]["accuracy"]["category"]
         values = (scores["coco"]["ap50"], scores["coco"]["ap"], right, scores["metrics"]["size_accuracy"])
         rows.append([name, *("–" if v is None or v != v else f"{100 * v:.1f}" for v in values)])
-    return markdown(["prediction", "AP50", "COCO's AP", "classes right", "number of objects right"], rows)
+    return markdown(["prediction", "AP50 (class mean)", "COCO's AP", "classes right", "number of objects right"], rows)
 
 
 def methods_table(results: Path) -> str:
