@@ -1,8 +1,8 @@
 """`python -m benchmarks`: time the plain implementation and ours in the same run; `--json F` writes the results.
 
 `--page` also writes the tables of docs/performance.md. `--only NAME …` runs some of the cases, `--rounds N` sets how
-many times each side is timed, `--cpu-time` measures CPU time on one thread, for a machine that is busy. `--avx2` measures
-both sides without AVX-512, as on processors that do not have it.
+many times each side is timed, `--cpu-time` measures CPU time on one thread, for a machine that is busy. `--avx2`
+measures both sides without AVX-512, as on processors that do not have it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """`setpredict compare`: all methods on the same data, one page, resumable."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,22 @@ def test_methods_on_the_same_data_give_one_page(tmp_path, monkeypatch, capsys):
     changed = {path.parent.name for path in before if after[path] != before[path]}
     assert changed == {"transformer"}
     assert run([*command, "--lr", "0.5"]) == 2
+    assert "was trained with other settings" in capsys.readouterr().err
+
+
+def test_a_comparison_on_own_data_continues(tmp_path, monkeypatch, capsys):
+    """Options that were left to the data are no other settings."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    lines = [json.dumps({"input": [i, 1.0], "set": [[0.1 * i, 0.5]] * (1 + i % 3)}) for i in range(20)]
+    (tmp_path / "data" / "train.jsonl").write_text("\n".join(lines))
+    small = ["--encoder.hidden", "8", "--decoder.steps", "2", "--decoder.hidden", "8", "--batch-size", "4"]
+    limits = ["--max-steps", "2", "--threads", "1"]
+    command = ["compare", "folder", "--data.folder", "data", "--methods", "mlp", "idspn", *small, *limits]
+    assert run(command) == 0
+    (tmp_path / "runs" / "compare-folder-0" / "idspn" / "done.json").unlink()  # as if it had been interrupted
+    assert run(command) == 0
+    assert run([*command, "--latent", "32"]) == 2
     assert "was trained with other settings" in capsys.readouterr().err
 
 

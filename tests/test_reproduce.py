@@ -79,6 +79,12 @@ def test_a_table_is_of_one_data_set(tmp_path, monkeypatch):
         reproduce("clevr-box", "small", 1, out=tmp_path / "runs", results=tmp_path)
 
 
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "points-small.json").write_text('{"runs": [')
+    with pytest.raises(UserError, match=r"points-small.json is not valid JSON: .* at line 1"):
+        reproduce("points", "small", 1, rows=["MLP"], out=tmp_path / "runs", results=tmp_path)
+
+
 def test_rows_of_an_earlier_file_are_kept(tmp_path):
     """A clone of the repository has the files of results, but no runs."""
     names = [row.name for row in studies()["mnist"].rows]

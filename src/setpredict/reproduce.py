@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from setpredict.build import make_task, resolved
 from setpredict.config import DataConfig, Experiment, to_json
 from setpredict.core.errors import UserError
-from setpredict.core.files import write_text
+from setpredict.core.files import read_json, write_text
 from setpredict.core.paths import data_folder
 from setpredict.core.revision import revision
 from setpredict.metrics.units import DISTANCES, EXACT
@@ -142,7 +143,7 @@ def tune(
 
 def _check_same_data(path: Path, name: str) -> None:
     """A table has one data set: generated scenes and CLEVR do not mix in one file."""
-    entries = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
+    entries = read_json(path)["runs"] if path.is_file() else []
     others = {entry["config"]["data"]["name"] for entry in entries} - {name}
     if others:
         raise UserError(f"{path} has runs on {others.pop()}, and these would be on {name}: choose another --results")
@@ -150,7 +151,7 @@ def _check_same_data(path: Path, name: str) -> None:
 
 def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, Any]:
     """All finished runs of a table, in its order: those in the folder, and others that the earlier file has."""
-    entries = json.loads(before.read_text(encoding="utf-8"))["runs"] if before.is_file() else []
+    entries = read_json(before)["runs"] if before.is_file() else []
     found = [RunFolder(path).read_record() for path in sorted(folder.iterdir())] if folder.is_dir() else []
     entries += [record for record in found if record is not None]
     newest = {(entry["row"], entry["seed"]): entry for entry in entries}
@@ -170,8 +171,11 @@ def draw_rows(study: Study, folder: Path, path: Path) -> None:
 def finish(experiment: Experiment, folder: RunFolder, console: Console, before: RunFolder | None = None) -> bool:
     """Train a run to its end, from its checkpoint or from another run's weights; False if it was interrupted."""
     experiment = experiment.located()
-    if (folder.is_finished or folder.has_checkpoint) and folder.read_experiment().located() != experiment:
-        raise UserError(f"{folder} was trained with other settings; choose another --out or remove it")
+    if folder.is_finished or folder.has_checkpoint:
+        stored = folder.read_experiment().located()  # with what was left to the data decided
+        if stored != experiment and stored != resolved(experiment, make_task(experiment.data)):
+            raise UserError(f"{folder} was trained with other settings; choose another --out or remove it")
+        experiment = stored
     if folder.is_finished:
         console.print(f"{folder} is already finished.")
         return True

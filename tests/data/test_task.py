@@ -153,7 +153,9 @@ def test_all_samples_of_a_data_set(task: SetTask):
     alone.append(parts[2].batch(np.array([len(parts[2]) - 1]), 0))
     assert torch.equal(mixed.target.elements, torch.cat([b.target.elements for b in alone]))
     assert mixed.index.tolist() == [first, 0, 1, len(every) - 1]
-    assert len(replace(task, test=task.val).split("all")) == first + len(parts[1])  # val is not counted twice
+    shared = replace(task, test=task.val)
+    for same in (shared, shared.limited(test=2), shared.limited(val=2)):  # val is not counted twice
+        assert len(same.split("all")) == first + len(parts[1])
 
 
 def test_subsets(task: SetTask):

@@ -144,6 +144,15 @@ def test_any_model_on_any_task():
         evaluate(SetPredictor.from_config(config), task.limited(test=0))
 
 
+def test_a_model_in_float64_is_measured_too():
+    torch.manual_seed(0)
+    task = load_data("multisets", n=4, train=32, test=10)
+    model = SetPredictor.from_config(ModelConfig(4, 2, latent=8, input=InputConfig("set", 2)))
+    single = evaluate(model, task, trivial=False)
+    double = evaluate(model.double(), task, trivial=False)
+    assert double.metrics == pytest.approx(single.metrics, rel=1e-2)
+
+
 def test_every_training_sample_is_measured_once():
     task = load_data("multisets", n=4, train=13, test=10)
     config = ModelConfig(4, 2, latent=8, input=InputConfig("set", 2), decoder=DecoderConfig("mlp", hidden=(8,)))

@@ -58,11 +58,28 @@ def test_an_interrupted_fit_resumes_to_the_bit(tmp_path):
     data = vectors()
     whole = fit(data, folder=tmp_path / "whole", options=SHORT, console=QUIET)
     fit(data, folder=tmp_path / "parts", options={**SHORT, "train.max_steps": 3}, console=QUIET)
-    config = tmp_path / "parts" / "config.json"
-    config.write_text(config.read_text().replace('"max_steps": 3', '"max_steps": 6'))
-    parts = fit(data, folder=tmp_path / "parts", resume=True, console=QUIET)
+    parts = fit(data, folder=tmp_path / "parts", options={"train.max_steps": 6}, resume=True, console=QUIET)
     theirs = parts.model.state_dict()
     assert all(torch.equal(w, theirs[name]) for name, w in whole.model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("trian.lr", "there is no option trian.lr: trian is not a group"),
+        ("train.lr.value", "there is no option train.lr.value: lr is not a group"),
+        ("train.rl", "rl"),
+        ("decoder.solver.momentun", "did you mean .*momentum"),
+    ],
+)
+def test_unknown_options_are_named(tmp_path, option, named):
+    with pytest.raises(UserError, match=named):
+        fit(vectors(), folder=tmp_path / "run", options={option: 1e-3}, console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_validation_samples_can_be_asked_for():
+    assert len(memory(vectors(), val=0, test=vectors(4)).val) == 0
 
 
 def test_images_with_boxes_warm_up_and_are_augmented(tmp_path):
@@ -100,6 +117,8 @@ def test_errors_name_the_split_and_the_sample():
             sets[:1],
         ),
         r"train, sample 0: an image must be uint8, or floats from 0 to 1": (np.full((1, 3, 5, 5), 3.0), sets[:1]),
+        "train, sample 0: a set must be a list of elements with the same features": (inputs[:1], [[0.1, 0.2]]),
+        "train, sample 1: a set must be a list of elements": (inputs[:2], [sets[0].tolist(), [[0.1, 0.2], [0.3]]]),
         "train has no samples": ([], []),
         r"train, sample 0: expected \(input, set\), got int": [1, 2, 3],
     }

@@ -24,6 +24,7 @@ from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
 from setpredict.runs.train import train_run
+from setpredict.training import loop
 from setpredict.training.evaluation import evaluate
 from tests.training.comparing import differences
 
@@ -138,6 +139,18 @@ def test_a_warm_up_can_be_a_fraction_of_the_training(images, tmp_path):
     go(images, tmp_path / "fraction")
     steps, fraction = (dict(load(tmp_path / name).model.state_dict()) for name in ("steps", "fraction"))
     assert differences(steps, fraction) == []
+
+
+def test_a_higher_limit_does_not_bring_the_warm_up_back(images, tmp_path, monkeypatch):
+    """Half of 8 steps is 4 steps; half of 32 would be 16, but the run has had its warm-up."""
+    images.input = replace(images.input, warmup=0.5)
+    seen, begin = [], loop.begin_phase
+    monkeypatch.setattr(loop, "begin_phase", lambda state, warming: (seen.append(warming), begin(state, warming)))
+    go(images, tmp_path / "run")
+    assert seen == [True] * 4 + [False] * 4
+    images.train.max_steps = 32
+    go(images, tmp_path / "run", resume=True)
+    assert seen[8:] == [False] * 24
 
 
 def test_a_run_from_weights_of_a_file_needs_the_file_only_at_its_start(images, tmp_path):

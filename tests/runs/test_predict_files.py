@@ -150,12 +150,21 @@ def test_numbers_are_in_the_units_of_the_data(tmp_path):
         ("[[1, 2, 3]]", r"must be a list of elements with 2 numbers, got shape \(1, 3\)"),
         ("[1, 2]", r"must be a list of elements with 2 numbers, got shape \(2,\)"),
         ("[[1, NaN]]", "has a number that is not finite"),
-        (json.dumps([[0.5, 0.5]] * 11), "this model takes sets of up to 10 elements, got one of 11"),
+        (json.dumps([[0.5, 0.5]] * 11), r"\[\[0.5, 0.5\], .* must have up to 10 elements, got 11"),
     ],
 )
 def test_wrong_sets_are_named(points, given, message):
     with pytest.raises(UserError, match=message):
         next(predict_files(points, [given]))
+
+
+def test_a_set_that_is_too_large_is_left_out_alone(points):
+    large, problems = json.dumps([[0.5, 0.5]] * 11), []
+    answers = list(predict_files(points, ["[[0.1, 0.2]]", large, "[[0.3, 0.4]]"], on_error=problems.append))
+    assert [answer.input for answer in answers] == ["[[0.1, 0.2]]", "[[0.3, 0.4]]"]
+    assert len(problems) == 1
+    with pytest.raises(UserError, match="must have 10 elements, got 1"):
+        read_input("[[0.1, 0.2]]", replace(points.task, variable=False, input_variable=None))
 
 
 def test_empty_sets_and_other_kinds_of_inputs(points, boxes, tmp_path):

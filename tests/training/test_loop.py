@@ -114,6 +114,14 @@ def test_the_moving_average_is_its_formula():
     assert_close(average.state_dict(), expected, rtol=1e-6, atol=1e-6)
 
 
+def test_the_moving_average_keeps_infinite_buffers():
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("mask", torch.tensor([0.0, float("-inf")]))
+    average = copy.deepcopy(model)
+    update_average(average, model, decay=0.9, step=1000)
+    assert average.get_buffer("mask").tolist() == [0.0, float("-inf")]
+
+
 def test_half_the_inner_steps_at_first(tiny):
     tiny.decoder.solver = replace(tiny.decoder.solver, steps=6)
     seen = []

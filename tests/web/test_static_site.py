@@ -160,3 +160,4 @@ def test_without_npm_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture, m
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["site", str(tmp_path / "site")]) == 2
     assert "npm not found" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()  # so that the same command works with npm

@@ -24,8 +24,8 @@ def export(
         out: The file to write, such as model.onnx.
         steps: Inner steps (None: as trained).
         trajectory: Have the file give the sets of all steps instead of the last one alone.
-        precision: Numbers of the file, its inputs and outputs included. In float64, sets are those of PyTorch in float64
-            to 1e-6; in float32, rounding can move some elements (docs/export.md). Not for images.
+        precision: Of all numbers in the file, inputs and outputs included. In float64, sets are those of PyTorch in
+            float64 to 1e-6; in float32, rounding can move some elements (docs/export.md). Not for images.
     """
     from setpredict.runs.loaded import load, own_classes
 
@@ -36,7 +36,9 @@ def export(
     loaded = load(model)
     if precision == "float64":
         if loaded.task.input_kind == "image":
-            raise UserError(f"{model} takes images, and onnxruntime has no convolutions in float64: leave out --precision")
+            raise UserError(
+                f"{model} takes images, and onnxruntime has no convolutions in float64: leave out --precision"
+            )
         loaded.model.double()
     loaded.model.to_onnx(out, steps=steps, trajectory=trajectory, task=loaded.task, name=loaded.name)
     print(f"Written: {out} ({out.stat().st_size / 1e6:.1f} MB)")

@@ -14,7 +14,7 @@ from typing import Any
 from setpredict.core.errors import UserError
 
 LARGEST_JSON = 16_000_000
-"""Bytes of a JSON file that is read; ours have a few thousand."""
+"""Bytes of a JSON file that is read, unless it is a data set; ours have a few thousand."""
 
 
 @contextmanager
@@ -50,19 +50,27 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file; a UserError that names the file if it is not valid."""
+def read_json(path: Path, most: int | None = LARGEST_JSON) -> Any:
+    """The content of a JSON file of at most that many bytes; a UserError that names the file if it is not valid."""
     try:
         size = path.stat().st_size
-        if size > LARGEST_JSON:
-            raise UserError(f"{path} has {size:,} bytes, expected a JSON file of at most {LARGEST_JSON:,}")
+        if most is not None and size > most:
+            raise UserError(f"{path} has {size:,} bytes, expected a JSON file of at most {most:,}")
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} not found") from None
-    except UserError:
-        raise
-    except (ValueError, RecursionError) as e:  # not JSON, not text, a number of 5,000 digits, or nested too deeply
-        raise UserError(f"{path} is not valid JSON: {e}") from None
+    except UnicodeDecodeError as e:
+        raise UserError(f"{path} is not a text file: {e}") from None
+    except (ValueError, RecursionError) as e:
+        raise UserError(f"{path} is not valid JSON: {json_error(e, lines=True)}") from None
+
+
+def json_error(error: ValueError | RecursionError, lines: bool = False) -> str:
+    """An error of `json.loads` as one short line; with `lines`, including the line number."""
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno}, " if lines else ""
+        return f"{error.msg} at {line}column {error.colno}"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "it has a number with too many digits"
 
 
 def keep_previous(path: Path, previous: Path) -> None:

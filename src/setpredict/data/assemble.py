@@ -42,6 +42,7 @@ def assemble(
     extent: Sequence[float] | None,
     val: float,
     seed: int,
+    trains: bool = True,
 ) -> SetTask:
     """The task of these samples.
 
@@ -54,6 +55,7 @@ def assemble(
         extent: The range of the first columns is from 0 to these values, such as the size of an image.
         val: Without a val split, this fraction of the training samples becomes one, selected by `seed`.
         seed: Of that selection.
+        trains: Whether "train" is for training; if not, all of it is the val split.
     """
     train = sources["train"]
     sides = ((0, 2), (1, 3)) if kind == "boxes" else ()  # left and right, top and bottom: overlaps need the same unit
@@ -74,6 +76,8 @@ def assemble(
         training, validation = split("train"), split("val")
     else:
         training, validation = (split("train", c) for c in train_val_split(len(targets["train"]), val, seed))
+    if not trains:
+        training, validation = split("train", np.arange(0)), training.joined(validation)
     sizes = {int(n) for t in targets.values() for n in np.unique(t.sizes)}
     assert train.input_kind is not None
     return SetTask(

@@ -93,6 +93,11 @@ class Subset:
         return self.split.batch(indices, epoch)
 
 
+def whole(split: Split) -> Split:
+    """The split that a subset is of; else the split itself."""
+    return whole(split.split) if isinstance(split, Subset) else split
+
+
 @dataclass(frozen=True, eq=False)
 class AugmentedSplit:
     """A training split whose samples are changed at random, differently in every epoch.

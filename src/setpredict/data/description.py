@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from setpredict.core.errors import UserError
+from setpredict.core.files import read_json
 from setpredict.data.batch import Batch
-from setpredict.data.io.json_text import read_json, short
+from setpredict.data.io.json_text import short
 from setpredict.data.task import SPLITS, SetTask
 
 

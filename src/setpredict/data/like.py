@@ -120,7 +120,7 @@ def _complete(task: SetTask) -> SetTask:
         return task
     if train.targets is not val.targets:  # val has a file of its own
         return task
-    return replace(task, test=replace(train, chosen=np.sort(np.concatenate([train.chosen, val.chosen]))))
+    return replace(task, test=train.joined(val))
 
 
 def _conversion(task: SetTask, like: SetTask) -> Conversion:

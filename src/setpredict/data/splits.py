@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -33,6 +33,10 @@ class StoredSplit:
 
     def __len__(self) -> int:
         return len(self.chosen)
+
+    def joined(self, other: StoredSplit) -> StoredSplit:
+        """The samples of both, which have the same store, in its order."""
+        return replace(self, chosen=np.sort(np.concatenate([self.chosen, other.chosen])))
 
     def sets(self, indices: np.ndarray) -> Sets:
         """Only the targets, without loading the inputs."""

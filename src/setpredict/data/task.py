@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from setpredict.core.errors import UserError
-from setpredict.data.batch import Batch, Joined, Split, Subset
+from setpredict.data.batch import Batch, Joined, Split, Subset, whole
 from setpredict.data.loader import Loader
 from setpredict.data.plain import unaugmented
 from setpredict.sets import Sets
@@ -98,7 +98,9 @@ class SetTask:
     def split(self, name: str) -> Split:
         """The split of that name; "all" is every sample of the data set once, without augmentation."""
         if name == "all":
-            found = [unaugmented(self.split(n)) for n in SPLITS if n != "test" or self.test is not self.val]
+            found = [unaugmented(self.split(n)) for n in SPLITS]
+            if whole(found[1]) is whole(found[2]):  # without a test split of its own, test is val or the first of it
+                found[1:] = [max(found[1:], key=len)]
             return Joined(tuple(split for split in found if len(split)))
         if name not in SPLITS:
             raise UserError(f"split must be one of {', '.join(SPLITS)} or all, got {name!r}")

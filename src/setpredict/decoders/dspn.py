@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.modes import is_tracing
+from setpredict.core.precision import HALF, full_precision
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, initial_set
 from setpredict.decoders.inner.descent import descend
 from setpredict.decoders.inner.objective import Objective, ReprLoss, ReprObjective, representation_loss
 from setpredict.encoders import Code, as_code
 from setpredict.sets import Prediction, Sets
-
-HALF = (torch.float16, torch.bfloat16)
 
 
 class DSPN(nn.Module):
@@ -131,7 +130,7 @@ class DSPN(nn.Module):
         self._check_initial_is_trained(solver)
         code = as_code(code)
         with _Unchanged(self.encoder), torch.autocast(code.vector.device.type, enabled=False):
-            code = replace(code, vector=_full_precision(code.vector))  # half precision would lose the inner gradients
+            code = replace(code, vector=_checked(code.vector))  # half precision would lose the inner gradients
             z = code.vector
             if any(p.dtype in HALF for p in self.encoder.parameters()):
                 raise ValueError("weights must be float32 or float64 here; for half precision use torch.autocast")
@@ -152,7 +151,7 @@ class DSPN(nn.Module):
         """L_repr(Y, z) of the true set, which the outer loss minimizes where g is not the input encoder."""
         z = as_code(code).vector
         with torch.autocast(z.device.type, enabled=False):
-            z = _full_precision(z)
+            z = _checked(z)
             target = target.pad_to(self.max_size).to(z.dtype)
             mask = None if self.mask_kind == "none" else target.mask.to(z.dtype)
             return representation_loss(self.encoder(target.elements, mask), z, self.loss)
@@ -248,10 +247,11 @@ def _known(value: int | None, encoder: nn.Module, name: str) -> int:
     return found
 
 
-def _full_precision(z: Tensor) -> Tensor:
+def _checked(z: Tensor) -> Tensor:
+    """The vectors to decode in full precision; raises if they are not finite."""
     if z.ndim != 2:
         raise ValueError(f"z must have shape (B, L), got {tuple(z.shape)}")
     if not is_tracing() and not bool(torch.isfinite(z).all()):
         b, i = torch.nonzero(~torch.isfinite(z))[0].tolist()
         raise NotFinite(f"the vector to decode of sample {b} is {z[b, i].item()} at position {i}")
-    return z.float() if z.dtype in HALF else z
+    return full_precision(z)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,7 +49,10 @@ def export_predictor(
     from setpredict.export.trace import trace
 
     assert isinstance(model, nn.Module)
-    inputs = example(config, 1, next(model.parameters()).dtype)
+    weight = next(model.parameters())
+    if weight.device.type != "cpu":
+        model = deepcopy(model).cpu()
+    inputs = example(config, 1, weight.dtype)
     outputs = ["elements", "mask"]
 
     def compute(first: Tensor, *mask: Tensor) -> tuple[Tensor, ...]:

@@ -53,7 +53,7 @@ def sensitivity(decode: Callable[[Float[Tensor, "B L"]], Sets], code: Float[Tens
     direction = torch.randn(B, L, generator=torch.Generator().manual_seed(rng.key(0, "sensitivity") % 2**63))
     direction = direction.to(code) / direction.to(code).norm(dim=1, keepdim=True)
     changed = code + CHANGE * code.norm(dim=1, keepdim=True) * direction
-    a, b = (decode(z).features_with_mask.double().cpu() for z in (code, changed))
+    a, b = (decode(z).features_with_mask.cpu().double() for z in (code, changed))
     pairs = assign(torch.cdist(a, b))  # elements that have only changed places are no change
     distance = (take(a, pairs) - b).abs().flatten(1).amax(dim=1) if a.numel() else a.new_zeros(B)
     return Sensitivity(B, int((distance > VISIBLE).sum()), float(distance.amax()) if B else 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from setpredict.core.errors import UserError
-from setpredict.core.files import write_text
+from setpredict.core.files import read_json, write_text
 from setpredict.metrics.units import DISTANCES, EXACT, heading, percent
 from setpredict.report.figures.by_size import by_decoder, by_size
 from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
@@ -44,7 +43,7 @@ def write_results(results: Path, page: Path, images: Path) -> list[Path]:
     """Write the page and its figures; returns the files."""
     written = []
     for path in tables(results):
-        figure = drawn(json.loads(path.read_text(encoding="utf-8")), plain(results, path))
+        figure = drawn(read_json(path), plain(results, path))
         if figure is not None:
             write_text(images / f"results-{path.stem}.svg", svg(figure))
             written.append(images / f"results-{path.stem}.svg")
@@ -93,7 +92,7 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
 
     A section that is `folded` shows only what the table is about.
     """
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_json(path)
     study, entries = studies()[content["table"]], content["runs"]
     about = f"{study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n"
     complete = [
@@ -155,7 +154,7 @@ def data_used(entries: Sequence[Entry]) -> str:
 def plain(results: Path, table: Path) -> Entry | None:
     """The training curve of the plain implementation, if it was measured for a table."""
     path = results / f"plain-{table.name}"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_json(path) if path.is_file() else None
 
 
 def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:

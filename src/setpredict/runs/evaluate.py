@@ -77,7 +77,9 @@ def evaluate(
         raise TypeError(f"evaluate needs a SetTask for a model that is not a run, got {type(data).__name__}")
     criterion = make_loss(loss or (run.experiment.loss if run else LossConfig()), data)
     check_steps(network, [steps], run.name if run else "this model")
-    fabric = Fabric(accelerator=next(network.parameters()).device.type, devices=1)
+    device = next(network.parameters()).device
+    chosen = [device.index] if device.type == "cuda" and device.index is not None else 1
+    fabric = Fabric(accelerator=device.type, devices=chosen)
     others = trivial_predictions(_training_sets(run, task, data), criterion, data.variable) if trivial else {}
     measure = partial(evaluate_steps, fabric, network, data, criterion, split, [steps], batch_size, baselines=others)
     return _rows(measure, network, data, split, [steps])[0]
@@ -182,8 +184,9 @@ def _sensitivity(model: SetPredictor, split: Split, steps: int | None) -> Sensit
     if not model.steps or "vector" not in cast(Decoder, model.decoder).needs:
         return None
     with evaluating(model):
-        batch = next(iter(in_order(split, SENSITIVITY_SAMPLES))).to(next(model.parameters()).device)
-        code = model.encode(batch.input)
+        weight = next(model.parameters())
+        batch = next(iter(in_order(split, SENSITIVITY_SAMPLES)))
+        code = model.encode(batch.input.to(weight.device, weight.dtype))
         return sensitivity(lambda z: model.decode(replace(code, vector=z), steps=steps).final, code.vector)
 
 

@@ -42,29 +42,29 @@ def fit(
         minutes: Training time (None: 15).
         folder: Where the run is written: checkpoints, log and the best model.
         options: Other options by their names in config.json, such as {"train.lr": 1e-3, "decoder.solver.steps": 20}.
-        resume: Continue an interrupted run in the folder, with the same data.
+        resume: Continue a run in the folder, with the same data; of `minutes` and `options`, those that are given
+            replace the run's own.
         console: Where progress goes (None: the terminal).
 
-    `run.model.predict(inputs)` predicts sets; `setpredict.load(folder)` loads the run again.
+    `run.model.predict(run.task.normalize_input(inputs))` predicts sets, and `run.task.denormalize` converts their
+    elements to the units of the data; `setpredict.load(folder)` loads the run again.
 
     >>> import tempfile, torch
-    >>> inputs, sets = torch.rand(40, 3), [torch.rand(4, 2) for _ in range(40)]
+    >>> inputs, sets = 100 + 20 * torch.rand(40, 3), [torch.rand(4, 2) for _ in range(40)]
     >>> run = fit((inputs, sets), folder=f"{tempfile.mkdtemp()}/run", options={"train.max_steps": 2},
     ...           console=Console(quiet=True))
-    >>> run.model.predict(inputs[:5])
+    >>> run.model.predict(run.task.normalize_input(inputs[:5]))
     Sets(5 sets of up to 4 elements with 2 features, sizes ...)
     """
     if method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     task = data if isinstance(data, SetTask) else memory(data, val=val, test=test)
-    experiment = preset("folder", method)
+    experiment = RunFolder(folder).read_experiment() if resume else preset("folder", method)
     experiment.data.name = "memory"
     given = dict(options or {})
     if minutes is not None:
         given["train.max_minutes"] = minutes
     experiment = changed(experiment, given)
-    if resume:
-        experiment = RunFolder(folder).read_experiment()
     augmented = experiment.data.augmented is not False and task.input_kind == "image"
     seen = augment(task, experiment.data.augment, experiment.data.seed) if augmented else task
     train_run(experiment, folder, resume=resume, console=console, task=seen)

@@ -109,16 +109,17 @@ def train_run(
             run.remove_temporary()
         training = TrainingRun(fabric, run, experiment, task, loss, state, console, draw)
         if resume:
+            finished = run.is_finished  # before any process changes that
             said = restore(fabric, run, state)
             if said:
                 console.print(said, style="yellow", markup=False, highlight=False)
             training.saved_at = state.step
-            if run.is_finished:
+            if finished:
                 _check_unfinished(fabric, run, state, experiment, before, task, console)
             if experiment.loss != before.loss:  # scores by another loss cannot be compared
                 state.best, state.stale, state.validated_at = (float("inf"),), 0, -1
-            run.summary_path.unlink(missing_ok=True)
         if fabric.is_global_zero:
+            run.summary_path.unlink(missing_ok=True)
             if not resume:
                 run.write_description(task)
                 run.write_origin()

@@ -15,8 +15,8 @@ FILES = {"ort.wasm.bundle.min.mjs": "ort.js", "ort-wasm-simd-threaded.wasm": "or
 """The files of the package and their names in the site: not every server knows what an .mjs is."""
 
 
-def fetch_runtime(folder: Path) -> None:
-    """Write ort.js and ort.wasm into a folder."""
+def fetch_runtime() -> dict[str, bytes]:
+    """The contents of ort.js and ort.wasm."""
     npm = shutil.which("npm")
     if npm is None:
         raise UserError("npm not found: it fetches onnxruntime-web; install Node.js, which includes it")
@@ -27,6 +27,7 @@ def fetch_runtime(folder: Path) -> None:
         if done.returncode or len(archives) != 1:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
             raise UserError(f"npm could not fetch {PACKAGE}: {lines[-1]}")
+        found = {}
         with tarfile.open(archives[0]) as archive:
             for name, ours in FILES.items():
                 try:
@@ -35,4 +36,5 @@ def fetch_runtime(folder: Path) -> None:
                     content = None
                 if content is None:
                     raise UserError(f"{PACKAGE} has no file dist/{name}")
-                (folder / ours).write_bytes(content.read())
+                found[ours] = content.read()
+        return found

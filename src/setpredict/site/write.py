@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from setpredict.core.errors import UserError
-from setpredict.core.files import write_text
+from setpredict.core.files import atomic, write_text
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.site.npm import fetch_runtime
@@ -28,20 +27,23 @@ def write_site(out: Path, tell: Callable[[str], None] = lambda line: None) -> No
         out: The folder, a new or empty one or a former site.
         tell: Called with what is being done.
     """
-    static, models = out / "static", out / "models"
+    models = out / "models"
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; the site is a folder")
     if out.is_dir() and any(out.iterdir()) and not (models / INDEX).is_file():
         raise UserError(f"{out} has files that are not of a site; give a new folder")
-    static.mkdir(parents=True, exist_ok=True)
-    models.mkdir(exist_ok=True)
     tell("Fetching onnxruntime-web from npm …")
-    fetch_runtime(static)
-    for path in STATIC.iterdir():
-        if path.suffix in TYPES and path.name not in LEFT_OUT:
-            shutil.copyfile(path, static / path.name)
-    shutil.copyfile(STATIC / "index.html", out / "index.html")
-    shutil.copyfile(Path(__file__).parent / "api.js", static / "api.js")
+    files = {f"static/{name}": content for name, content in fetch_runtime().items()}
+    files |= {
+        f"static/{path.name}": path.read_bytes()
+        for path in STATIC.iterdir()
+        if path.suffix in TYPES and path.name not in LEFT_OUT
+    }
+    files["index.html"] = (STATIC / "index.html").read_bytes()
+    files["static/api.js"] = (Path(__file__).parent / "api.js").read_bytes()
+    for name, content in files.items():
+        with atomic(out / name) as temporary:
+            temporary.write_bytes(content)
     infos = []
     for tab in TABS:
         served = [Served(name, tab, load(name), "test") for name in shipped() if name.partition("-")[0] == tab]

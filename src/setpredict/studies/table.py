@@ -72,6 +72,8 @@ def changed(experiment: Experiment, changes: Changes) -> Experiment:
         *parts, last = option.split(".")
         group = values
         for part in parts:
+            if not isinstance(group.get(part), dict):
+                raise UserError(f"there is no option {option}: {part} is not a group of options")
             group = group[part]
         group[last] = value
     return from_dict(Experiment, values, "experiment")

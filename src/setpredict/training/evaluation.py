@@ -135,7 +135,7 @@ def evaluate_steps(
     }
     too_large = SumMetric().to(fabric.device)
     count, encoding, decoding, problem = 0, 0.0, 0.0, None
-    most = max(row.steps for row in rows)
+    most, dtype = max(row.steps for row in rows), next(model.parameters()).dtype
     asked = None if list(steps) == [None] else most
     try:
         ranks = {"rank": fabric.global_rank, "world_size": fabric.world_size}
@@ -143,9 +143,9 @@ def evaluate_steps(
             batch = batch.to(fabric.device)
             began = _now(fabric)
             with evaluating(model):
-                code = model.encode(batch.input)
+                code = model.encode(batch.input.to(dtype))
                 encoded = _now(fabric)
-                prediction = model.decode(code, steps=asked)
+                prediction = model.decode(code, steps=asked).to(batch.target.elements.dtype)
             encoding += encoded - began
             decoding += _now(fabric) - encoded
             count += len(batch)

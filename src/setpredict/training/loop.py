@@ -114,7 +114,8 @@ def fit(
             batch = batch.to(fabric.device)
             position += 1
             last = position % train.accumulate == 0
-            begin_phase(state, warming=state.step < warmup if warmup >= 1 else done < warmup)
+            begins = state.step < warmup if warmup >= 1 else done < warmup
+            begin_phase(state, warming=begins and not state.warmed_at)  # not again if the limits were raised
             with fabric.no_backward_sync(state.module, enabled=not last):
                 parts, prediction = forward(fabric, state, batch, loss, train, epoch, done)
                 fabric.backward(parts["loss"] / train.accumulate)

@@ -34,7 +34,9 @@ def update_average(average: nn.Module, model: nn.Module, decay: float, step: int
     """
     decay = min(decay, (1 + step) / (10 + step))
     for ours, theirs in zip((*average.parameters(), *average.buffers()), (*model.parameters(), *model.buffers())):
-        if ours.is_floating_point():
+        if isinstance(ours, nn.Parameter):
             ours.lerp_(theirs, 1 - decay)
+        elif ours.is_floating_point():  # what is equal stays, such as a mask of −∞, whose average would be NaN
+            ours.copy_(torch.where(ours == theirs, ours, ours.lerp(theirs, 1 - decay)))
         else:
             ours.copy_(theirs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, ImageOps
 
 from setpredict.core.errors import UserError
 from setpredict.data.io.decode import FILTER, PixelLimit, count_scans, decode_image, read_header
@@ -19,7 +19,6 @@ COLORS = noise(60, 40, channels=4)
 OTHER = noise(60, 40, channels=4, seed=1)
 VALID = {
     **{f"PNG {mode}": saved(COLORS.convert(mode), "PNG") for mode in ("1", "L", "LA", "P", "RGB", "RGBA")},
-    "PNG I;16": saved(COLORS.convert("L").convert("I;16"), "PNG"),
     "PNG P, transparent": saved(COLORS.convert("P"), "PNG", transparency=bytes(range(256))),
     "PNG RGB, transparent": saved(COLORS.convert("RGB"), "PNG", transparency=(1, 2, 3)),
     "PNG, animated": saved(COLORS, "PNG", save_all=True, append_images=[OTHER]),
@@ -41,6 +40,31 @@ def test_valid_images_are_what_pillow_shows(name: str):
     np.testing.assert_array_equal(np.asarray(decode_image(content, 16, LIMIT, "a")), expected)
     header = read_header(io.BytesIO(content), "a")
     assert (header.format, header.width, header.height) == (name.replace(",", "").split()[0], 60, 40)
+
+
+def test_sixteen_bits_are_scaled_to_eight():
+    values = np.linspace(0, 65535, 60 * 40).reshape(40, 60)
+    content = saved(Image.fromarray(values.astype(np.uint16)), "PNG")
+    found = np.asarray(decode_image(content, None, LIMIT, "a"))
+    np.testing.assert_allclose(found, np.repeat(values[..., None] / 257, 3, axis=2), atol=0.6)
+
+
+@pytest.mark.parametrize("orientation", range(1, 10))
+def test_photos_are_upright(orientation: int):
+    """As Pillow's own `exif_transpose` has them; 9 is no orientation."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = saved(COLORS.convert("RGB"), "JPEG", exif=exif)
+    with Image.open(io.BytesIO(content)) as image:
+        expected = ImageOps.exif_transpose(image).convert("RGB")
+    found = decode_image(content, None, LIMIT, "a")
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    assert read_header(io.BytesIO(content), "a").upright == expected.size
+
+
+def test_broken_metadata_leave_the_pixels_as_they_are():
+    content = saved(COLORS.convert("RGB"), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    assert decode_image(content, None, LIMIT, "a").size == (60, 40)
 
 
 TWICE = png(4, 4).replace(png(4, 4)[8:33], png(4, 4)[8:33] + png(9, 9)[8:33])

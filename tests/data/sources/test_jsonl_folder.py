@@ -48,6 +48,15 @@ def test_vectors_to_points(tmp_path: Path):
     assert mine.tolist() == [[0, 1]]
 
 
+def test_a_folder_for_evaluation_only(tmp_path: Path):
+    write(tmp_path, "val", VECTORS)
+    with pytest.raises(UserError, match=r"train.jsonl not found"):
+        folder(tmp_path)
+    task = folder(tmp_path, without_train=True)
+    assert [len(task.split(name)) for name in ("train", "val", "test", "all")] == [0, 3, 3, 3]
+    assert task.val.batch(np.arange(3), 0).target.sizes.tolist() == [2, 1, 0]
+
+
 def test_sets_to_sets_with_categories(tmp_path: Path):
     write(tmp_path, "train", [
         {"input": [[1.0], [2.0]], "set": [[1.5, "cat", 7], [0.5, "dog", 7]]},

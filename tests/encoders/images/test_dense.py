@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from setpredict import Sets
+from setpredict import DecoderConfig, EncoderConfig, GradientDescent, InputConfig, ModelConfig, SetPredictor, Sets
 from setpredict.encoders.images.dense import (
     DenseHead,
     DenseOutput,
@@ -163,6 +163,21 @@ def test_of_overlapping_boxes_the_surest_stays():
     output.values[0, row, column, 2:4] = torch.tensor([3.2, 3.2]).log()
     found = DenseHead(3, layout).proposals(output, 6)
     assert found.sizes.tolist() == [2]
+
+
+@pytest.mark.parametrize("place", ["point", "box"])
+def test_proposals_are_in_full_precision_under_autocast(place):
+    """DSPN descends from them, and half precision has 1/256 of the image as its unit."""
+    config = ModelConfig(
+        5, 4 if place == "box" else 2, input=InputConfig("conv", 32, widths=(8, 16), dense=True),
+        encoder=EncoderConfig(hidden=(8,)), elements="boxes" if place == "box" else "points",
+        decoder=DecoderConfig(solver=GradientDescent(steps=2), initial="dense"),
+    )  # fmt: skip
+    model = SetPredictor.from_config(config)
+    with torch.autocast("cpu", torch.bfloat16):
+        code, prediction = model.encode(torch.rand(2, 3, 32, 32)), model(torch.rand(2, 3, 32, 32))
+    assert code.proposals is not None
+    assert code.proposals.elements.dtype == prediction.elements.dtype == torch.float32
 
 
 def test_an_image_without_elements_has_a_presence_loss_only():

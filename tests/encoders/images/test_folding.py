@@ -62,6 +62,13 @@ def test_folded_codes_are_those_of_the_layers(name, norms_called):
     assert all(torch.equal(after[key], before[key]) for key in before)
 
 
+def measure_again(norm: nn.BatchNorm2d) -> None:
+    """New statistics, without a training step."""
+    norm.train()
+    norm(10 + torch.randn(4, norm.num_features, 8, 8))
+    norm.eval()
+
+
 def test_weights_that_changed_are_folded_again():
     encoder, images = trained("conv")
     old = codes(encoder, images)
@@ -71,6 +78,7 @@ def test_weights_that_changed_are_folded_again():
         lambda: norm.weight.mul_(2),
         lambda: encoder.load_state_dict({k: v * 1.1 for k, v in encoder.state_dict().items()}),
         lambda: setattr(norm, "bias", nn.Parameter(norm.bias + 1)),
+        lambda: measure_again(norm),
     ]
     for change in changes:
         with torch.no_grad():

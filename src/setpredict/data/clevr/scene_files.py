@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from setpredict.core.errors import UserError
+from setpredict.core.files import read_json
 from setpredict.core.paths import cache_folder, fingerprint
 from setpredict.core.progress import track
 from setpredict.data.clevr.states import ATTRIBUTES
 from setpredict.data.io.cache import cached
-from setpredict.data.io.json_text import FINITE, is_number, read_json, short
+from setpredict.data.io.json_text import FINITE, is_number, short
 
 
 @dataclass(eq=False)
@@ -67,7 +68,7 @@ def _read_table(path: Path) -> SceneTable:
 
 def parse_scenes(path: Path) -> SceneTable:
     """Parse and validate a CLEVR scene file; errors name the file, the scene, the object and the field."""
-    content = read_json(path)
+    content = read_json(path, most=None)
     scenes = content.get("scenes") if isinstance(content, dict) else None
     if not isinstance(scenes, list):
         raise UserError(f"{path} has no list 'scenes'")

@@ -29,6 +29,17 @@ PIXEL_CHUNKS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 """The chunks of a PNG that its colors depend on; text, profiles and further frames are not unpacked."""
 START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = 0xD8, 0xD9, 0xDA
 MARKER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")  # not FF00 (data), FF01, FFD0 to FFD7 (no content), FFFF (padding)
+ORIENTATION = 0x0112
+"""The EXIF tag that says how the stored pixels of a photo have to be turned."""
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 DECODERS: dict[str, type[ImageFile.ImageFile]] = {"PNG": PngImageFile, "JPEG": JpegImageFile, "WebP": WebPImageFile}
 
 
@@ -50,10 +61,17 @@ class ImageHeader:
     """PNG, JPEG or WebP."""
     width: int
     height: int
+    orientation: int = 1
+    """How the pixels of a JPEG have to be turned (EXIF); 1: they are upright."""
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Width and height as the image is seen."""
+        return (self.height, self.width) if self.orientation > 4 else (self.width, self.height)
 
 
 def decode_image(content: bytes, size: int | None, limit: PixelLimit, name: str) -> Image.Image:
-    """An image in RGB, resized to size × size if a size is given. Of an animation it is the first frame.
+    """An image in RGB, upright, resized to size × size if a size is given. Of an animation it is the first frame.
 
     Args:
         content: The content of an image file.
@@ -74,7 +92,9 @@ def decode_image(content: bytes, size: int | None, limit: PixelLimit, name: str)
         if image.size != (header.width, header.height):
             raise ValueError(f"it has two sizes, {header.width}×{header.height} and {image.size[0]}×{image.size[1]}")
         image.load()
-        rgb = image if image.mode == "RGB" else image.convert("RGB")
+        rgb = image if image.mode == "RGB" else _as_rgb(image)
+        if header.orientation in TURNS:
+            rgb = rgb.transpose(TURNS[header.orientation])
         return rgb if size is None else rgb.resize((size, size), FILTER)
 
 
@@ -84,6 +104,7 @@ def read_header(file: BytesIO | BufferedReader, name: str) -> ImageHeader:
     file.seek(0)
     if not start:
         raise UserError(f"{name} is not a PNG, JPEG or WebP image: it is empty")
+    orientation = 1
     with _errors_named(name, form := _format(start, name)):
         match form:
             case "PNG" if start[12:16] != b"IHDR":
@@ -93,10 +114,27 @@ def read_header(file: BytesIO | BufferedReader, name: str) -> ImageHeader:
             case "WebP":
                 width, height = _webp_size(start)
             case _:
-                width, height = JpegImageFile(file).size
+                jpeg = JpegImageFile(file)
+                (width, height), orientation = jpeg.size, _orientation(jpeg)
         if width < 1 or height < 1:
             raise ValueError(f"its size is {width}×{height}")
-    return ImageHeader(form, width, height)
+    return ImageHeader(form, width, height, orientation)
+
+
+def _orientation(image: JpegImageFile) -> int:
+    """The EXIF orientation, 1 if there is none or the metadata are broken: the pixels are still good."""
+    try:
+        found = image.getexif().get(ORIENTATION, 1)
+    except Exception:  # whatever Pillow raises for broken metadata
+        return 1
+    return found if found in TURNS else 1
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    """Any mode in RGB; 16 bits per pixel are scaled to 8, where Pillow would clip them to white."""
+    if image.mode.startswith("I"):
+        image = image.convert("I").point(lambda value: value * (1 / 257) + 0.5, "L")
+    return image.convert("RGB")
 
 
 def count_scans(content: bytes) -> int:

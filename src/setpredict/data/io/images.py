@@ -38,7 +38,7 @@ def image_cache(name: str, files: Sequence[Path], size: int, workers: int | None
         raise UserError(f"the image size must be at least 1, got {size}")
     if not files:
         raise UserError(f"{name} has no images")
-    path = cache_folder() / "images" / f"{name}-{size}-{fingerprint(files, size, FILTER.name, 'v1')}.npy"
+    path = cache_folder() / "images" / f"{name}-{size}-{fingerprint(files, size, FILTER.name, 'v2')}.npy"
 
     def build(temporary: Path) -> None:
         _build(temporary, name, files, size, workers or os.cpu_count() or 1)
@@ -87,10 +87,9 @@ def open_image(file: Path, size: int | None = None) -> Image.Image:
 
 
 def image_size(file: Path) -> tuple[int, int]:
-    """Width and height, from the file's header."""
+    """Width and height of the upright image, from the file's header."""
     with _open_file(file) as stream:
-        header = read_header(stream, str(file))
-    return header.width, header.height
+        return read_header(stream, str(file)).upright
 
 
 def pixel_limit() -> int:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from setpredict.core.errors import UserError
+from setpredict.core.files import json_error
 from setpredict.data.io.collected import Collected
-from setpredict.data.io.json_text import FINITE, is_number, json_error, short
+from setpredict.data.io.json_text import FINITE, is_number, short
 
 InputKind = Literal["image", "vector", "set"]
 Element = list[float | str]

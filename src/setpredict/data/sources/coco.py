@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from setpredict.core.errors import UserError
+from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import available_images, image_cache
-from setpredict.data.io.json_text import is_number, read_json, short
+from setpredict.data.io.json_text import is_number, short
 from setpredict.data.ragged import RaggedArray, place_centers
 from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
@@ -230,7 +231,7 @@ def _images(name: str, source: _Annotations, size: int) -> np.ndarray:
 def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"annotation file {path} not found")
-    content = read_json(path)
+    content = read_json(path, most=None)
     for name in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(name), list):
             raise UserError(f"{path} has no list {name!r}: not a COCO annotation file")

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from setpredict.core.errors import UserError
+from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
 from setpredict.data.assemble import KINDS, Inputs, Kind, assemble, check_kind, infer_kind, scaled_inputs
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import image_cache, image_size
 from setpredict.data.io.inside import find_outside
-from setpredict.data.io.json_text import read_json
 from setpredict.data.io.jsonl import Records, read_jsonl
 from setpredict.data.ragged import RaggedArray
 from setpredict.data.task import SetTask
@@ -63,6 +63,7 @@ def folder(
         _extent(root, sources, kind),
         val,
         seed,
+        trains=names[0] != "val",
     )
 
 

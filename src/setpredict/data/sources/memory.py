@@ -48,7 +48,8 @@ def memory(
     >>> memory((rng.normal(size=(50, 6)), [rng.normal(size=(n % 4, 2)) for n in range(50)]))
     SetTask(memory: vector of 6 → up to 3 points with 2 features; 45 train, 5 val, 5 test)
     """
-    given = {"train": train, "val": None if isinstance(val, float) else val, "test": test}
+    part = float(val) if isinstance(val, float | int) else None
+    given = {"train": train, "val": None if part is not None else val, "test": test}
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     sources = {}
@@ -68,7 +69,7 @@ def memory(
         arrays, offset, scale = scaled_inputs(sources)
         inputs = Inputs(arrays, records.input_width or 0, offset, scale)
     extent = _extent(sources, kind, side) if side else None
-    return assemble(name, sources, inputs, kind, features, extent, val if isinstance(val, float) else 0.0, seed)
+    return assemble(name, sources, inputs, kind, features, extent, part or 0.0, seed)
 
 
 def _records(split: str, pairs: Pairs, like: Records | None) -> Records:
@@ -135,9 +136,12 @@ def _input(split: str, i: int, given: Any) -> tuple[Any, Any, int]:
 
 
 def _elements(split: str, i: int, given: Any, records: Records, like: Records | None) -> list:
-    rows = given if isinstance(given, list) and any(isinstance(v, str) for e in given for v in e) else None
+    try:
+        rows = given if isinstance(given, list) and any(isinstance(v, str) for e in given for v in e) else None
+        array = _array(given if rows is None else [])
+    except (TypeError, ValueError):
+        raise UserError(f"{split}, sample {i}: a set must be a list of elements with the same features") from None
     if rows is None:
-        array = _array(given)
         if array.size == 0:
             return []
         if array.ndim != 2 or array.dtype.kind not in "fiub" or not np.isfinite(array).all():

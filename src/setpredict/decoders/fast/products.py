@@ -19,7 +19,6 @@ from torch import Tensor
 
 from setpredict.decoders.fast.lanes import LANES, pointer_to
 
-
 FEATURES: str | None = numba.config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]  # None: the processor's
 AVX512 = llvm.get_host_cpu_features().get("avx512f") if FEATURES is None else "+avx512f" in FEATURES
 TALL = 12 if AVX512 else 6  # rows of a tile: what fits into the registers

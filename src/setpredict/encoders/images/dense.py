@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from setpredict.core.precision import full_precision
 from setpredict.encoders.mlp import MLP
 from setpredict.sets import Sets
 
@@ -72,6 +73,7 @@ class DenseHead(nn.Module):
 
     def forward(self, features: Float[Tensor, "B C h w"]) -> DenseOutput:
         x = self.network(features.permute(0, 2, 3, 1))  # (B, h, w, 3 + D)
+        x = full_precision(x)  # half precision would round positions to 1/256 of the image
         return DenseOutput(x[..., 0], x[..., 1:3], x[..., 3:])
 
     def elements(self, output: DenseOutput) -> Float[Tensor, "B h w D"]:

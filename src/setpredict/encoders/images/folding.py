@@ -23,7 +23,8 @@ def normalized(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
     tensors = [t for t in given if t is not None]
     if norm.training or torch.is_grad_enabled() or not _plain(conv, norm, tensors):
         return norm(conv(x))
-    sources = [(t, t.data_ptr(), t._version) for t in tensors]
+    counted = [] if norm.num_batches_tracked is None else [norm.num_batches_tracked]  # training changes it visibly
+    sources = [(t, t.data_ptr(), t._version) for t in [*tensors, *counted]]
     found = _folded.get(conv)
     if found is None or not _same(found[0], sources):
         found = _folded[conv] = sources, *fold(conv, norm)

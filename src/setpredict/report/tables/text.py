@@ -8,24 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table
 
-from setpredict.metrics.units import heading, shown
-from setpredict.training.evaluation import Evaluation
-
-
-def evaluation_rows(rows: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of a table with one row per number of inner steps, as in the paper."""
-    names = list(rows[0].metrics) if rows else []
-    heads = ["steps", *map(heading, names), "ms/sample", "samples"]
-    cells = [
-        [
-            "–" if r.steps is None else str(r.steps),
-            *(shown(n, r.metrics[n]) for n in names),
-            f"{r.milliseconds:.2f}",
-            str(r.samples),
-        ]
-        for r in rows
-    ]
-    return heads, cells
+from setpredict.metrics.units import shown
 
 
 def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = "", width: int | None = None) -> Group:
