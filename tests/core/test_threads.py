@@ -6,7 +6,9 @@ import threading
 import pytest
 import torch
 
-from setpredict.core.threads import parallel_for, parallel_map, workers
+from setpredict.core.threads import alone, parallel_for, parallel_map, workers
+from setpredict.decoders import DSPN
+from setpredict.encoders import DeepSetEncoder
 
 
 @pytest.fixture
@@ -97,6 +99,58 @@ def test_one_thread_stays_in_the_caller():
         assert set(seen) == {threading.get_ident()}
     finally:
         torch.set_num_threads(before)
+
+
+def test_alone_torch_has_one_thread_and_there_are_as_many_workers(three_threads):
+    met = []
+
+    def use_all_workers() -> None:
+        with alone():
+            assert (torch.get_num_threads(), workers(9)) == (1, 3)
+            parallel_map(6, lambda item, worker: met.append(worker))
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        use_all_workers()
+    assert set(met) == {0, 1, 2}
+    assert (torch.get_num_threads(), workers(9)) == (3, 3)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_backward_pass_leaves_torch_its_threads(three_threads, trained):
+    """Steps are computed with one thread of torch, and what computed z with all of them."""
+    seen, z = {}, torch.randn(64, 16, requires_grad=trained)
+
+    def watched(elements: torch.Tensor) -> torch.Tensor:
+        seen["forward"] = torch.get_num_threads()
+        elements = elements * 1
+        elements.register_hook(
+            lambda grad: seen.update(steps=torch.get_num_threads())
+        )  # that of the first step remains
+        return elements
+
+    prediction = DSPN(DeepSetEncoder(2, 16, 64, hidden=(32, 32)), project=watched)(z)
+    assert torch.get_num_threads() == 3
+    if trained:
+        z.register_hook(lambda grad: seen.update(z=torch.get_num_threads()))
+    prediction.final.elements.sum().backward()
+    assert seen == {"forward": 1, "steps": 1} | ({"z": 3} if trained else {})
+    assert torch.get_num_threads() == 3
+
+
+def test_an_interrupted_backward_pass_costs_the_threads_until_the_next_decoding(three_threads):
+    decoder = DSPN(DeepSetEncoder(2, 16, 64, hidden=(32, 32)))
+    prediction = decoder(torch.randn(64, 16))
+
+    def interrupt(grad):
+        raise KeyboardInterrupt
+
+    decoder.initial.values.register_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prediction.elements.sum().backward()
+    with torch.no_grad():
+        decoder(torch.randn(64, 16))
+    assert (torch.get_num_threads(), workers(9)) == (3, 3)
 
 
 def _in_child(queue):

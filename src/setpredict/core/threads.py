@@ -3,14 +3,18 @@
 numba's parallel loops can abort or deadlock after a fork and under server threads; serial kernels in our own threads
 cannot. Torch operations in these threads use one thread each: where a batch can be split, this avoids synchronizing all
 threads after every operation, and each core works in its own cache. Both follow `torch.set_num_threads`.
+
+After an operation of torch on several threads, these keep their cores busy for some milliseconds, waiting for the next
+one. Where our threads work between operations of torch, the latter should therefore stay on one thread: `alone`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import torch
 
@@ -82,7 +86,47 @@ def workers(count: int) -> int:
     """The number of workers for `count` items; within a worker it is 1, since workers do not nest."""
     if getattr(_local, "is_worker", False):
         return 1
-    return max(1, min(torch.get_num_threads(), count))
+    return max(1, min(getattr(_local, "before_alone", 0) or torch.get_num_threads(), count))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside the block, torch operations of this thread use one thread; there are as many workers as before.
+
+    >>> with alone():
+    ...     torch.get_num_threads()
+    1
+    """
+    end_alone()  # an error may have interrupted a backward pass
+    _begin_alone()
+    try:
+        yield
+    finally:
+        end_alone()
+
+
+def alone_in_backward() -> None:
+    """The same for the rest of the backward pass that is being computed, or until `end_alone`."""
+    if _begin_alone():
+        torch.autograd.Variable._execution_engine.queue_callback(end_alone)
+
+
+def end_alone() -> None:
+    """Give torch operations of this thread back the threads that they had; if they have them, nothing changes."""
+    before = getattr(_local, "before_alone", 0)
+    if before:
+        _local.before_alone = 0
+        torch.set_num_threads(before)
+
+
+def _begin_alone() -> bool:
+    """Whether this changes anything."""
+    threads = torch.get_num_threads()
+    if threads == 1 or not _PER_THREAD:
+        return False
+    _local.before_alone = threads
+    torch.set_num_threads(1)
+    return True
 
 
 def _wait(futures: list[Future]) -> None:

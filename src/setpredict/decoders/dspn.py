@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -140,7 +141,8 @@ class DSPN(nn.Module):
                 moves = torch.arange(state.shape[-1], device=z.device) >= self.held  # (C,)
                 scale = moves.to(z.dtype) if scale is None else scale * moves
             objective = self._objective(state, z)
-            found = descend(objective, state, solver, self.gradient, project=self._project, scale=scale)
+            with objective.threads() if isinstance(objective, FastObjective) else nullcontext():
+                found = descend(objective, state, solver, self.gradient, project=self._project, scale=scale)
         elements, mask = self._read(found.states)
         if mask is None:
             mask = torch.ones_like(elements[..., 0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from setpredict.core.threads import parallel_map
+from setpredict.core.threads import alone, end_alone, parallel_map
 from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer
 from setpredict.decoders.fast.network import chunks, hidden_layers, linear_layers
 from setpredict.decoders.fast.pool import RankWeights, losses, pool
@@ -29,6 +30,8 @@ class FastObjective:
 
     def __init__(self, encoder: SetEncoder, z: Tensor, kind: str, size: int, recompute: bool):
         assert isinstance(encoder.pool, FSPool)
+        if z.requires_grad and torch.is_grad_enabled() and z.device.type == "cpu":
+            z = _ThreadsBack.apply(z)
         self.z, self.mask_sum = (z[:, :-1].contiguous(), z[:, -1:]) if encoder.mask_sum else (z, None)
         self.layers = [p for m in encoder.network if isinstance(m, nn.Linear) for p in (m.weight, m.bias)]
         rows = encoder.first_layer.rows(size)
@@ -38,6 +41,11 @@ class FastObjective:
         self.plan, self.kernels = Plan(first, kind, descending, recompute), None
         if has_sample_kernel(self.weights, self.layers):
             self.kernels = SampleKernels(first, kind, descending, size, self.weights, self.layers)
+
+    def threads(self) -> AbstractContextManager[None]:
+        """For the loop around: where our own threads share the work, torch's must not keep their cores busy."""
+        parts = chunks(len(self.z), len(self.weights), self.z)
+        return alone() if self.kernels is not None or len(parts) > 1 else nullcontext()
 
     def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (B,) and gradients (B, N, D); of an expanded set only one copy goes through the network."""
@@ -94,6 +102,19 @@ class FastObjective:
 
         parallel_map(len(parts), value)
         return found
+
+
+class _ThreadsBack(torch.autograd.Function):
+    """z itself. Its backward comes after that of all steps: what computed z gets torch's threads back."""
+
+    @staticmethod
+    def forward(ctx, z: Tensor) -> Tensor:
+        return z.view_as(z)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> Tensor:
+        end_alone()
+        return grads[0]
 
 
 def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bool:

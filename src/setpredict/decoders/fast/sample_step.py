@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from setpredict.core.batch_parts import THREAD_ROWS
-from setpredict.core.threads import parallel_for, workers
+from setpredict.core.threads import alone_in_backward, parallel_for, workers
 from setpredict.decoders.fast import sample_kernels
 from setpredict.decoders.fast.first_layer import FastFirstLayer
 from setpredict.decoders.fast.lanes import LANES
@@ -108,6 +108,7 @@ class SampleStep(torch.autograd.Function):
         loss_grad, u = grads
         y, *kept = ctx.saved_tensors[:6]
         slope, needs = kept[-1], ctx.needs_input_grad
+        alone_in_backward()
         u = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u
         loss_grad = slope.new_zeros(len(slope)) if loss_grad is None else loss_grad
         return None, None, *ctx.kernels.backward(y, u, loss_grad, kept, needs[4], any(needs[5:]))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from setpredict.core.threads import parallel_map, workers
+from setpredict.core.threads import alone_in_backward, parallel_map, workers
 from setpredict.decoders.fast.first_layer import FastFirstLayer
 from setpredict.decoders.fast.network import (
     Workspace,
@@ -102,6 +102,8 @@ class FastStep(torch.autograd.Function):
         layers, kept = rest[: ctx.layers], rest[ctx.layers :]
         length = len(kept) // len(ctx.parts)
         have = [Chunk.of(kept[i : i + length], len(layers) // 2 - 1) for i in range(0, len(kept), length)]
+        if len(ctx.parts) > 1:  # on a CPU
+            alone_in_backward()
         direction = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u.contiguous()
         needs = ctx.needs_input_grad
         with torch.autocast(slope.device.type, enabled=False):
