@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -185,20 +186,27 @@ def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
 
 
 def test_rows_of_images_are_drawn_side_by_side(tmp_path):
-    """A column per test sample; the target and every finished row below each other."""
+    """A column per test sample; the target and every row below each other, from the records alone."""
     small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "train.max_steps": 1, "input.warmup": 0}
-    study = Study("Boxes", "scenes-box", (Row("MLP", "mlp"), Row("LSTM", "lstm"), Row("DSPN")), small)
-    path = tmp_path / "boxes.png"
-    for row in study.rows[:2]:
-        module.draw_rows(study, tmp_path, path)
-        assert not path.exists()  # nothing to compare yet
+    study = Study("Boxes", "scenes-box", (Row("MLP", "mlp"), Row("LSTM", "lstm")), small)
+    path, entries, run = tmp_path / "boxes.png", [], None
+    for row in study.rows:
         folder = RunFolder(tmp_path / f"{row.slug}-0")
         assert module.finish(study.experiment(row, "small", 0), folder, Console(quiet=True))
-        folder.write_record({"row": row.name})
-    module.draw_rows(study, tmp_path, path)
+        folder.write_record({"row": row.name, "seed": 0})
+        run = load(folder.path)
+        module.draw_rows(run, entries, path)
+        assert not path.exists()  # nothing to compare yet
+        module.add_predictions(run)
+        entries.append(folder.read_record())
+    assert run is not None
+    found = torch.tensor(entries[-1]["first_predictions"])
+    expected = run.model.predict(run.data.test.batch(np.arange(4), 0).input)
+    torch.testing.assert_close(found, expected.features_with_mask, rtol=0, atol=1e-4)
+    module.draw_rows(run, [*entries, {"row": "DSPN", "seed": 0}], path)
     with Image.open(path) as image:
         assert image.width > image.height / 2
-    figure = row_pictures({row.name: load(tmp_path / f"{row.slug}-0") for row in study.rows[:2]})
+    figure = row_pictures(run, {entry["row"]: entry["first_predictions"] for entry in entries})
     named = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert [name for name in named if name in ("target", "MLP", "LSTM", "DSPN")] == ["target", "MLP", "LSTM"]
     assert len(figure.axes) == 3 * 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,17 @@ from setpredict.metrics.units import DISTANCES, EXACT
 from setpredict.presets import Scale
 from setpredict.report.figures.progression import save
 from setpredict.report.results import lay_out
-from setpredict.report.row_pictures import row_pictures
+from setpredict.report.row_pictures import first_predictions, row_pictures
 from setpredict.report.tables.text import terminal
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
-from setpredict.runs.loaded import load
+from setpredict.runs.loaded import LoadedRun, load
 from setpredict.runs.train import train_run
 from setpredict.studies import TUNING_MINUTES, Row, Study, configure, studies
 from setpredict.training.evaluation import Evaluation
+
+SHOWN = "first_predictions"
+"""The field of a record that the picture of a table is drawn from."""
 
 
 def reproduce(
@@ -57,6 +60,7 @@ def reproduce(
     path = results / f"{table}-{scale}.json"
     _check_same_data(path, configure(study, chosen[0], scale, 0, data=data).data.name)
     console.print(f"{study.title} at scale {scale}, {runs} runs per row. {study.about}")
+    pictured = None
     for row in chosen:
         for seed in range(runs):
             experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
@@ -77,9 +81,13 @@ def reproduce(
                 run.write_record(entry | ({"tuning": tried} if tried else {}))
                 if seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}:
                     run.publish(_weights(results, run.path))
+            if seed == 0 and run.read_description().input_kind == "image":
+                pictured = load(run.path)
+                add_predictions(pictured)
     content = collect(table, scale, folder, path)
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    draw_rows(study, folder, path.with_suffix(".png"))
+    if pictured is not None:
+        draw_rows(pictured, content["runs"], path.with_suffix(".png"))
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
     console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
@@ -160,12 +168,19 @@ def collect(table: str, scale: Scale, folder: Path, before: Path) -> dict[str, A
     return {"table": table, "scale": scale, "runs": [newest[k] for k in keys]}
 
 
-def draw_rows(study: Study, folder: Path, path: Path) -> None:
-    """For a table of images: a picture of a few test samples as each row predicts them that is in the folder."""
-    runs = {row.name: RunFolder(folder / f"{row.slug}-0") for row in study.rows}
-    found = {name: load(run.path) for name, run in runs.items() if run.read_record() is not None}
-    if len(found) > 1 and all(run.task.input_kind == "image" for run in found.values()):
-        save(row_pictures(found), path)
+def add_predictions(run: LoadedRun) -> None:
+    """Add to the record of a run what it predicts for the first test samples, unless it has that."""
+    entry = run.own_folder.read_record()
+    assert entry is not None
+    if SHOWN not in entry:
+        run.own_folder.write_record(entry | {SHOWN: first_predictions(run)})
+
+
+def draw_rows(run: LoadedRun, entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """A picture of the first test samples, those of `run`, as each row predicts them whose record says so."""
+    rows = {entry["row"]: entry[SHOWN] for entry in entries if entry["seed"] == 0 and SHOWN in entry}
+    if len(rows) > 1:
+        save(row_pictures(run, rows), path)
 
 
 def finish(experiment: Experiment, folder: RunFolder, console: Console, before: RunFolder | None = None) -> bool:

@@ -124,9 +124,7 @@ def test_a_backward_pass_leaves_torch_its_threads(three_threads, trained):
     def watched(elements: torch.Tensor) -> torch.Tensor:
         seen["forward"] = torch.get_num_threads()
         elements = elements * 1
-        elements.register_hook(
-            lambda grad: seen.update(steps=torch.get_num_threads())
-        )  # that of the first step remains
+        elements.register_hook(lambda grad: seen.update(steps=torch.get_num_threads()))  # the last is the first step
         return elements
 
     prediction = DSPN(DeepSetEncoder(2, 16, 64, hidden=(32, 32)), project=watched)(z)
