@@ -78,7 +78,7 @@ BROKEN = {"cut": b"{", "bytes": b"\xff", "deep": b"[" * 100_000, "long": b"9" * 
 def test_json_that_cannot_be_read_is_named_in_one_line(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"a.json is not valid JSON: ") as raised:
+    with pytest.raises(UserError, match=r"a.json is not (valid JSON|a text file): ") as raised:
         read_json(path)
     assert "\n" not in str(raised.value)
 

@@ -143,7 +143,7 @@ def test_an_interrupted_backward_pass_costs_the_threads_until_the_next_decoding(
     def interrupt(grad):
         raise KeyboardInterrupt
 
-    decoder.initial.values.register_hook(interrupt)
+    decoder.get_parameter("initial.values").register_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
         prediction.elements.sum().backward()
     with torch.no_grad():

@@ -59,6 +59,8 @@ def read_json(path: Path, most: int | None = LARGEST_JSON) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} not found") from None
+    except UserError:
+        raise
     except UnicodeDecodeError as e:
         raise UserError(f"{path} is not a text file: {e}") from None
     except (ValueError, RecursionError) as e:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from setpredict.web.limits import LARGEST_NUMBER, MAX_STEPS
 
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False, strict=True)]
-Element = Annotated[list[Number], Field(min_length=1, max_length=64), FailFast()]
-"""`FailFast`: the first mistake in a list is enough; a hostile list would cost an error for each of its items."""
+Element = Annotated[list[Number], Field(min_length=1, max_length=64, fail_fast=True)]
+"""`fail_fast`: the first mistake in a list is enough; a hostile list would cost an error for each of its items."""
 
 
 class DecodeRequest(BaseModel):
@@ -18,10 +18,10 @@ class DecodeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"points": [[0.2, 0.4]], "steps": 20}]})
 
-    points: Annotated[list[Element], Field(max_length=2048), FailFast()] | None = Field(
+    points: Annotated[list[Element], Field(max_length=2048, fail_fast=True)] | None = Field(
         None, description="A list of elements, for models whose input is a set."
     )
-    vector: Annotated[list[Number], Field(min_length=1, max_length=4096), FailFast()] | None = Field(
+    vector: Annotated[list[Number], Field(min_length=1, max_length=4096, fail_fast=True)] | None = Field(
         None, description="A list of numbers, for models whose input is a vector."
     )
     image: Annotated[str, Field(min_length=1, max_length=900_000)] | None = Field(
@@ -31,7 +31,7 @@ class DecodeRequest(BaseModel):
     sample: Annotated[int, Field(ge=0, le=10_000_000, strict=True)] | None = Field(
         None, description="The index of a sample of the model's own data; the response then includes the target."
     )
-    latent: Annotated[list[Number], Field(min_length=1, max_length=4096), FailFast()] | None = Field(
+    latent: Annotated[list[Number], Field(min_length=1, max_length=4096, fail_fast=True)] | None = Field(
         None, description="The vector z itself, to decode without encoding an input."
     )
     steps: Annotated[int, Field(ge=0, le=MAX_STEPS, strict=True)] | None = Field(
