@@ -84,14 +84,14 @@ def test_a_complete_table_costs_what_the_readme_says():
 
 def test_training_ends_when_the_readme_says():
     groups = {
-        5: ("multisets", "polygons"),
+        5: ("multisets", "polygons", "numbering"),
         30: ("scenes-state", "scenes-box", "clevr-state", "clevr-box"),
         50: ("mnist",),
     }
     for minutes, names in groups.items():
         assert {preset(n, m, "small").train.max_minutes for n in names for m in METHODS} == {minutes}
     assert {preset("folder", m, "small").train.max_minutes for m in METHODS} == {15}
-    said = "after 5 minutes for multisets and polygons, 30 for scenes and CLEVR, 50 for MNIST, and 15 for your own data"
+    said = "after 5 minutes for multisets, polygons and numbering, 30 for scenes and CLEVR, 50 for MNIST, and 15 for your"
     assert said in flowing("README.md")
 
 
@@ -152,7 +152,7 @@ def test_commands_are_valid(command: str, monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_the_commands_are_found():
     found = commands()
-    assert "setpredict reproduce mnist --rows MLP --runs 1 --minutes 12" in found
+    assert "setpredict reproduce mnist --rows MLP --runs 1 --minutes 12 --results my-results" in found
     assert "setpredict train multisets --encoder.kind my_encoder:MeanEncoder" in found
     assert "setpredict train folder --data.folder my-data" in found
     assert len(found) > 15

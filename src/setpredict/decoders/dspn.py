@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.modes import is_tracing
-from setpredict.core.precision import HALF, full_precision
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
 from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, initial_set
 from setpredict.decoders.inner.descent import descend
 from setpredict.decoders.inner.objective import Objective, ReprLoss, ReprObjective, representation_loss
 from setpredict.encoders import Code, as_code
+from setpredict.encoders.precision import HALF, full_precision
 from setpredict.sets import Prediction, Sets
 
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from setpredict.core.precision import full_precision
 from setpredict.encoders.mlp import MLP
+from setpredict.encoders.precision import full_precision
 from setpredict.sets import Sets
 
 PRIOR = 0.02
