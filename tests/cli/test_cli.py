@@ -198,8 +198,8 @@ def test_wrong_inputs_to_predict_are_named(tmp_path, capsys):
         ("[[1,", "neither a .npy or .json file nor JSON numbers"),
         ("no.json", "file no.json not found"),
         ("[[1e999, 0]]", "not finite"),
-        ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "takes sets of up to 4 elements, got one of 5"),
-        ("[[0,0]]", "takes sets of exactly 4 elements, got one of 1"),
+        ("[[0,0],[0,0],[0,0],[0,0],[0,0]]", "must have exactly 4 elements, got 5"),
+        ("[[0,0]]", "must have exactly 4 elements, got 1"),
     ):
         assert cli("predict", tmp_path / "run", given) == 2
         assert message in capsys.readouterr().err

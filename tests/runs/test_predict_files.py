@@ -163,7 +163,7 @@ def test_a_set_that_is_too_large_is_left_out_alone(points):
     answers = list(predict_files(points, ["[[0.1, 0.2]]", large, "[[0.3, 0.4]]"], on_error=problems.append))
     assert [answer.input for answer in answers] == ["[[0.1, 0.2]]", "[[0.3, 0.4]]"]
     assert len(problems) == 1
-    with pytest.raises(UserError, match="must have 10 elements, got 1"):
+    with pytest.raises(UserError, match="must have exactly 10 elements, got 1"):
         read_input("[[0.1, 0.2]]", replace(points.task, variable=False, input_variable=None))
 
 

@@ -149,13 +149,14 @@ def read_input(text: str, task: SetTask) -> Tensor:
         raise UserError(
             f"{_shortened(text)} must be a list of elements with {task.input_size} numbers, got shape {values.shape}"
         )
+    if not np.isfinite(values).all():
+        raise UserError(f"{_shortened(text)} has a number that is not finite")
     if task.input_kind == "set":
         most = task.max_input_size or task.max_size
         varies = task.variable if task.input_variable is None else task.input_variable
         if len(values) > most or (len(values) < most and not varies):
-            raise UserError(f"{_shortened(text)} must have {'up to ' * varies}{most} elements, got {len(values)}")
-    if not np.isfinite(values).all():
-        raise UserError(f"{_shortened(text)} has a number that is not finite")
+            count = f"{'up to' if varies else 'exactly'} {most} elements"
+            raise UserError(f"{_shortened(text)} must have {count}, got {len(values)}")
     return torch.from_numpy(values)
 
 
