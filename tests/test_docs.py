@@ -91,7 +91,7 @@ def test_training_ends_when_the_readme_says():
     for minutes, names in groups.items():
         assert {preset(n, m, "small").train.max_minutes for n in names for m in METHODS} == {minutes}
     assert {preset("folder", m, "small").train.max_minutes for m in METHODS} == {15}
-    said = "after 5 minutes for multisets, polygons and numbering, 30 for scenes and CLEVR, 50 for MNIST, and 15 for your"
+    said = "5 minutes for multisets, polygons and numbering, 30 for scenes and CLEVR, 50 for MNIST, and 15 for your"
     assert said in flowing("README.md")
 
 
