@@ -58,6 +58,22 @@ def test_a_sample_does_not_depend_on_its_batch():
         assert torch.equal(alone.sizes, together.sizes[i : i + 1])
 
 
+@pytest.mark.parametrize("mask", ["clamp", "free", "sigmoid"])
+def test_only_the_elements_that_are_present_move(mask):
+    encoder = DeepSetEncoder(2, 8, 6, hidden=(16,), mask_sum=True)
+    decoder = DSPN(encoder, initial="sized", mask=mask, solver=GradientDescent(3, 5.0, momentum=0.5))
+    target = Sets.from_list([torch.rand(n, 2) for n in (0, 2, 6)], max_size=6, features=2)
+    prediction = decoder(encoder(target.elements, target.mask))
+    assert prediction.mask.eq(prediction.mask[0]).all()
+    assert prediction.final.sizes.tolist() == [0, 2, 6]
+    absent = prediction.mask[0] < 0.5
+    assert prediction.elements[:, absent].eq(0).all()
+    moved = (prediction.elements[1:] - prediction.elements[:-1]).abs().sum(dim=-1)  # (T, B, N)
+    assert moved[:, ~absent].gt(0).all()
+    generic = DSPN(encoder, initial=decoder.initial, mask=mask, solver=decoder.solver, fast=False)
+    torch.testing.assert_close(generic(encoder(target.elements, target.mask)).elements, prediction.elements)
+
+
 def experiment(**encoder) -> Experiment:
     data = DataConfig(name="multisets", points=4, variable=True, train=8, val=4, test=4)
     return Experiment(

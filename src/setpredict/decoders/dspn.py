@@ -14,7 +14,7 @@ from setpredict.config import Gradient, GradientDescent, Unrolled
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.modes import is_tracing
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
-from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, initial_set
+from setpredict.decoders.initial import MASK_START, DenseSet, Initial, InputSet, MaskKind, SizedSet, initial_set
 from setpredict.decoders.inner.descent import descend
 from setpredict.decoders.inner.objective import Objective, ReprLoss, ReprObjective, representation_loss
 from setpredict.encoders import Code, as_code
@@ -140,6 +140,9 @@ class DSPN(nn.Module):
             if self.held:
                 moves = torch.arange(state.shape[-1], device=z.device) >= self.held  # (C,)
                 scale = moves.to(z.dtype) if scale is None else scale * moves
+            if isinstance(self.initial, SizedSet):
+                moves = self.initial.moving(state)
+                scale = moves if scale is None else scale * moves
             objective = self._objective(state, z)
             with objective.threads() if isinstance(objective, FastObjective) else nullcontext():
                 found = descend(objective, state, solver, self.gradient, project=self._project, scale=scale)

@@ -170,7 +170,8 @@ class SizedSet(nn.Module):
     """Noise of the right size: the last number of z says how many elements there are (`mask_sum` of the set encoder).
 
     The first n elements are uniform in [0, 1), the same for every sample, with masks of 1. The others are as padding
-    is: zeros, with masks of 0. The inner loop moves noise into place, and sets have their size from the first step on.
+    is: zeros, with masks of 0. The inner loop moves the noise and leaves padding and masks in place, so that sets have
+    their size from the first step on.
 
     Args:
         size: N.
@@ -195,6 +196,11 @@ class SizedSet(nn.Module):
         present = (torch.arange(N, device=z.device) < sizes).to(z.dtype)[..., None]  # (B, N, 1)
         mask = torch.logit(present, eps=1e-4) if self.mask == "sigmoid" else present
         return torch.cat([self.noise.to(z.dtype) * present, mask], dim=-1)
+
+    def moving(self, state: Float[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
+        """1 for the features of the elements that are present, which the inner loop moves, and 0 for all else."""
+        present = (state[..., -1:] > (0 if self.mask == "sigmoid" else 0.5)).to(state.dtype)
+        return torch.cat([present.expand_as(state[..., :-1]), torch.zeros_like(present)], dim=-1)
 
 
 class PredictedSet(nn.Module):
