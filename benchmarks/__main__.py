@@ -67,7 +67,7 @@ def main() -> int:
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("matrix products")
-        rate = matmul_rate()
+        rates = {torch.get_num_threads(): matmul_rate()}
         for name in names:
             progress.update(task, description=name)
             if name == "memory":
@@ -75,10 +75,11 @@ def main() -> int:
             elif name == "loading":
                 _measure_loading(results)
             else:
-                rate = max(rate, _measure(name, CASES[name](), arguments.rounds, results, matmul_rate))
-    results["matmul_gflops"] = rate / 1e9
-    for workload, flops in results.pop("flops", {}).items():
-        results[f"{workload}_matmul_fraction"] = flops / rate
+                threads, rate = _measure(name, CASES[name](), arguments.rounds, results, matmul_rate)
+                rates[threads] = max(rate, rates.get(threads, 0.0))
+    results["matmul_gflops"] = rates[torch.get_num_threads()] / 1e9
+    for workload, (flops, threads) in results.pop("flops", {}).items():
+        results[f"{workload}_matmul_fraction"] = flops / rates[threads]
     _show(results)
     if arguments.json:
         path = Path(arguments.json)
@@ -91,19 +92,21 @@ def main() -> int:
 
 def _measure(
     name: str, case: Case, rounds: int | None, results: dict[str, Any], matmul_rate: Callable[[int], float]
-) -> float:
-    """Time a case and add its results; returns the rate of matrix products right after it."""
+) -> tuple[int, float]:
+    """Time a case and add its results; returns its number of threads and their rate of matrix products after it."""
     import torch
 
     from benchmarks.profile import PROFILED, shares
     from benchmarks.timing import alternately
 
     before = torch.get_num_threads()
-    torch.set_num_threads(case.threads or before)
+    threads = case.threads or before
+    torch.set_num_threads(threads)
     error = case.check()
     if not error <= case.tolerance:
         raise SystemExit(f"{name}: both sides differ by {error:.2e}, more than {case.tolerance:g}; nothing was timed")
     best = alternately(case.workloads, rounds or case.rounds)
+    rate = matmul_rate(5)
     torch.set_num_threads(before)
     results["details"][f"{name}_difference"] = error
     for workload in set(PROFILED) & set(case.workloads):
@@ -111,8 +114,9 @@ def _measure(
     for key, (slow, fast) in case.ratios.items():
         results[key] = best[slow] / best[fast]
         results["details"][key] = [best[slow], best[fast]]
-    results.setdefault("flops", {}).update({workload: flops / best[workload] for workload, flops in case.flops.items()})
-    return matmul_rate(5)
+    for workload, flops in case.flops.items():
+        results.setdefault("flops", {})[workload] = flops / best[workload], threads
+    return threads, rate
 
 
 def _measure_memory(results: dict[str, Any], report: Callable[[str], object]) -> None:

@@ -101,6 +101,10 @@ def small_set(batch: int = 32) -> Case:
     """The same for at most 6 objects and 128 hidden units, as in image presets, and decoding; on one thread."""
     case = _relation_decoder("small_set", "small_set", inputs.scenes(batch, size=6), 128)
     case.rounds, case.threads = 20, 1
+    case.flops = {
+        "small_set_full": training_flops(batch, 10, 36, [128, 128], encode=False),
+        "small_set_decode": decoding_flops(batch, 10, 36, [128, 128]),
+    }
     return case
 
 

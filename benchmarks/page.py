@@ -36,6 +36,8 @@ RATES = {
     "mnist_full": "mnist_train_full",
     "mnist_decode": "mnist_decode",
     "clevr_full": "clevr_decoder_train_full",
+    "small_set_full": "small_set_train_full",
+    "small_set_decode": "small_set_decode",
 }
 """Workloads whose FLOPs are counted, and the key of the ratio of which each is the faster side."""
 
@@ -68,7 +70,7 @@ def machine_line(results: dict[str, Any]) -> str:
         for name, key in RATES.items()
         if f"{name}_matmul_fraction" in results
     ]
-    rates = f" Of this rate, our steps reach: {', '.join(shares)}." if shares else ""
+    rates = f" Of this rate (small sets: of that of one thread), our steps reach: {', '.join(shares)}." if shares else ""
     return (
         f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}, {m['clock']} time), torch {m['torch']}, "
         f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches "
