@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.page import BARS, loading_line, machine_line, update
+from benchmarks.page import BARS, loading_line, machine_line, rates, update
 
 if TYPE_CHECKING:
     from benchmarks.cases import Case
@@ -151,6 +151,11 @@ def _show(results: dict[str, Any]) -> None:
             table.add_row(key, workload, f"[{color}]{results[key]:.2f} ×[/{color}]", goal)
     console = Console()
     console.print(table)
+    if found := rates(results):
+        reached = Table("key", "of the rate of matrix products", "ratio at 100%")
+        for row in found:
+            reached.add_row(*row)
+        console.print(reached)
     console.print(machine_line(results))
     if "loading_wait_share" in results:
         console.print(loading_line(results))

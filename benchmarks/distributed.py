@@ -84,7 +84,7 @@ def main() -> None:
                 command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
                 command += ["-m", "benchmarks.distributed", "--case", case, "--json", str(answer)]
                 environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-                subprocess.run([sys.executable, *command], check=True, env=environment, capture_output=True)
+                subprocess.run([sys.executable, *command], check=True, env=environment, stdout=subprocess.DEVNULL)
                 rows.append(json.loads(answer.read_text()))
                 print(rows[-1], flush=True)
     machine = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, gloo"

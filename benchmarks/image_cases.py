@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
+from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import inputs
 from benchmarks.case import Case, Workload, difference, gradients
+from benchmarks.machine import decoding_flops, training_flops
 from setpredict.config import GradientDescent, Implicit
 from setpredict.decoders import DSPN
 from setpredict.encoders import ConvEncoder, DeepSetEncoder, RelationEncoder, ResNetEncoder
@@ -81,7 +83,14 @@ def image_step_small(batch: int = 32) -> Case:
         "image_step_small": ("image_dspn_plain", "image_dspn"),
         "image_step_small_idspn": ("image_idspn_plain", "image_idspn"),
     }
-    return Case(workloads, ratios, check, threads=1)
+    convolutions, network = convolution_flops(sides["dspn"][1].model.input_encoder, images), [19, 256, 256]
+    flops = {
+        "image_dspn": convolutions + training_flops(batch, 10, 36, [128, 256], encode=False),
+        "image_idspn": convolutions
+        + decoding_flops(batch, 20, 6, network)
+        + training_flops(batch, 1, 6, network, encode=False),  # the implicit gradient: that of one step
+    }
+    return Case(workloads, ratios, check, flops=flops, threads=1)
 
 
 def image_encoder_step(batch: int = 32) -> Case:
@@ -91,8 +100,11 @@ def image_encoder_step(batch: int = 32) -> Case:
 
 def resnet34_step(batch: int = 32) -> Case:
     """A training step with ResNet34 at 128 × 128 pixels and DSPN, in both memory formats."""
-    decoder = DSPN(RelationEncoder(18, 512, 10, hidden=(512,)))
-    return _formats("resnet34_step", ImageEncoder(ResNetEncoder(512, 128)), 128, batch, rounds=2, decoder=decoder)
+    decoder, encoder = DSPN(RelationEncoder(18, 512, 10, hidden=(512,))), ImageEncoder(ResNetEncoder(512, 128))
+    case = _formats("resnet34_step", encoder, 128, batch, rounds=2, decoder=decoder)
+    convolutions = convolution_flops(encoder, torch.rand(batch, 3, 128, 128))
+    case.flops = {"resnet34_step": convolutions + training_flops(batch, 10, 100, [512, 512], encode=False)}
+    return case
 
 
 def _formats(
@@ -120,6 +132,13 @@ def _formats(
         key: lambda: loss(ours, decoder, images, target).backward(),
     }
     return Case(workloads, {key: (f"{key}_plain", key)}, check, rounds, tolerance=1e-6)
+
+
+def convolution_flops(encoder: nn.Module, images: Tensor) -> float:
+    """FLOPs of the image encoder, forward and backward, counted on two images."""
+    with FlopCounterMode(display=False) as counter:
+        copy.deepcopy(encoder)(images[:2]).vector.sum().backward()
+    return counter.get_total_flops() * len(images) / 2
 
 
 def plain_copy(model: SetPredictor) -> SetPredictor:

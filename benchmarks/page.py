@@ -38,6 +38,9 @@ RATES = {
     "clevr_full": "clevr_decoder_train_full",
     "small_set_full": "small_set_train_full",
     "small_set_decode": "small_set_decode",
+    "image_dspn": "image_step_small",
+    "image_idspn": "image_step_small_idspn",
+    "resnet34_step": "resnet34_step",
 }
 """Workloads whose FLOPs are counted, and the key of the ratio of which each is the faster side."""
 
@@ -64,18 +67,26 @@ def speed_table(results: dict[str, Any], avx2: dict[str, Any] | None = None) -> 
 
 def machine_line(results: dict[str, Any]) -> str:
     m = results["machine"]
-    shares = [
-        f"{name} {results[f'{name}_matmul_fraction']:.0%} (100% would make the ratio "
-        f"{results[key] / results[f'{name}_matmul_fraction']:.1f})"
-        for name, key in RATES.items()
-        if f"{name}_matmul_fraction" in results
-    ]
-    rates = f" Of this rate (small sets: of that of one thread), our steps reach: {', '.join(shares)}." if shares else ""
     return (
         f"Measured on {m['cpu']} ({m['threads']} threads, {m['capability']}, {m['clock']} time), torch {m['torch']}, "
         f"numba {m['numba']}, {m['time']}, load {m['load']}. Its matrix product reaches "
-        f"{results['matmul_gflops']:.0f} GFLOP/s.{rates}"
+        f"{results['matmul_gflops']:.0f} GFLOP/s."
     )
+
+
+def rates(results: dict[str, Any]) -> list[list[str]]:
+    """Keys, what fraction of the rate of matrix products our side reaches, and the ratio if it reached all of it."""
+    return [
+        [key, f"{results[f'{name}_matmul_fraction']:.0%}", f"{results[key] / results[f'{name}_matmul_fraction']:.1f} ×"]
+        for name, key in RATES.items()
+        if f"{name}_matmul_fraction" in results
+    ]
+
+
+def rates_table(results: dict[str, Any]) -> str:
+    lines = ["| key | of the rate of matrix products | ratio at 100% | bar |", "| --- | ---: | ---: | ---: |"]
+    lines += [f"| `{key}` | {fraction} | {most} | {BARS[key][1]:g} × |" for key, fraction, most in rates(results)]
+    return "\n".join(lines)
 
 
 def profile_table(profile: dict[str, dict[str, float]]) -> str:
@@ -123,6 +134,7 @@ def update(page: Path, results: Path) -> None:
         if without is not None:
             lines.append(f"With AVX2 only: {machine_line(without)}")
         fill(page, "speed", "\n\n".join(lines))
+        fill(page, "rates", rates_table(found))
         if "profile" in found:
             fill(page, "profile", profile_table(found["profile"]))
         if "loading_wait_share" in found:
