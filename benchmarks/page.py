@@ -90,7 +90,10 @@ def rates_table(results: dict[str, Any]) -> str:
 
 
 def profile_table(profile: dict[str, dict[str, float]]) -> str:
-    lines = ["| workload | matrix products | sorting and pooling | the rest |", "| --- | ---: | ---: | ---: |"]
+    lines = [
+        "| workload | matrix products, convolutions | sorting and pooling | the rest |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for name, shares in sorted(profile.items()):
         cells = (f"{shares[part]:.0%}" for part in ("products", "pooling", "rest"))
         lines.append(f"| `{name}` | {' | '.join(cells)} |")

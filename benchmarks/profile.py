@@ -1,4 +1,4 @@
-"""Where the time of our steps goes: matrix products, pooling, and everything else."""
+"""Where the time of our steps goes: matrix products and convolutions, pooling, and everything else."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from setpredict.decoders.fast.sample_step import SampleKernels
 
 PRODUCTS, POOLING = "products", "pooling"
 TORCH_PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
+CONVOLUTIONS = ("aten::mkldnn_convolution", "aten::convolution_backward")
 PROFILED = (
     "mnist_full",
     "mnist_decode",
@@ -24,6 +25,8 @@ PROFILED = (
     "small_set_full",
     "small_set_k1",
     "small_set_decode",
+    "image_dspn",
+    "image_idspn",
 )
 """Workloads that are profiled, where they are measured."""
 
@@ -41,7 +44,8 @@ def shares(work: Callable[[], object], repeats: int = 3) -> dict[str, float]:
     times = {event.key: event.self_cpu_time_total for event in found.key_averages()}
     repeated = sum(times.get(f"repeated {name}", 0.0) for name in (PRODUCTS, POOLING))
     whole = sum(times.values()) - repeated
-    products = sum(times.get(name, 0.0) for name in (PRODUCTS, f"repeated {PRODUCTS}", *TORCH_PRODUCTS)) / whole
+    names = PRODUCTS, f"repeated {PRODUCTS}", *TORCH_PRODUCTS, *CONVOLUTIONS
+    products = sum(times.get(name, 0.0) for name in names) / whole
     pooling = sum(times.get(name, 0.0) for name in (POOLING, f"repeated {POOLING}")) / whole
     return {"products": products, "pooling": pooling, "rest": 1 - products - pooling}
 
