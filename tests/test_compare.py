@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from setpredict.cli import compare as cli
 from setpredict.cli.main import run
-from setpredict.compare import compare
+from setpredict.compare import compare, score_rows
 from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
 from setpredict.presets import METHODS, preset
 from setpredict.runs.folder import RunFolder
+from setpredict.runs.loaded import load
+from setpredict.studies import changed
 
 SMALL = ["--data.train", "16", "--data.val", "4", "--data.test", "5", "--batch-size", "4", "--latent", "8"]
 SMALL += ["--encoder.hidden", "8", "--decoder.steps", "2", "--decoder.hidden", "8", "--decoder.width", "8"]
@@ -124,3 +127,17 @@ def test_different_data_are_not_compared(tmp_path):
     with pytest.raises(UserError, match="a comparison needs the same data for all methods"):
         compare({"mlp": one, "dspn": other}, tmp_path / "runs")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_variants_of_one_method_are_told_apart(tmp_path):
+    small = {"data.train": 16, "data.val": 8, "data.test": 8, "train.max_steps": 1, "decoder.hidden": (8,)}
+    given = {
+        name: changed(preset("multisets", "mlp"), {**small, "train.lr": lr})
+        for name, lr in (("slow", 1e-4), ("fast", 1e-2))
+    }
+    compare(given, tmp_path, Console(quiet=True))
+    heads, cells = score_rows({name: load(tmp_path / name) for name in given})
+    assert heads[:2] == ["name", "method"]
+    assert [row[:2] for row in cells] == [["slow", "MLP"], ["fast", "MLP"]]
+    heads, cells = score_rows({"mlp": load(tmp_path / "slow")})
+    assert (heads[0], cells[0][0]) == ("method", "MLP")

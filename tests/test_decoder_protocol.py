@@ -96,6 +96,12 @@ class Tokens(nn.Module):
 
     def target_loss(self, target, code):
         return None
+
+
+class Declared(Tokens):
+    @property
+    def needs(self):
+        return "tokens"
 '''
 
 
@@ -225,11 +231,12 @@ def test_a_saved_model_runs_the_users_code_only_if_allowed(module, tmp_path):
     assert torch.equal(loaded.predict(given, steps=5).elements, model.predict(given, steps=5).elements)
 
 
+@pytest.mark.parametrize("decoder", ["Tokens", "Declared"])
 @pytest.mark.parametrize(("kind", "size", "channels"), [("set", 3, 3), ("vector", 5, 8), ("conv", 32, 12)])
-def test_a_decoder_of_tokens_is_told_how_large_they_are(module, kind, size, channels):
+def test_a_decoder_of_tokens_is_told_how_large_they_are(module, kind, size, channels, decoder):
     input = InputConfig(kind, size, hidden=(8,), widths=(8, 8, 12))
     model = SetPredictor.from_config(
-        ModelConfig(4, 2, latent=8, input=input, decoder=DecoderConfig("own_refine:Tokens"))
+        ModelConfig(4, 2, latent=8, input=input, decoder=DecoderConfig(f"own_refine:{decoder}"))
     )
     assert model.decoder.get_parameter("output.weight").shape[1] == channels
     given = {"set": [[[0.1, 0.2, 0.3]]], "vector": torch.rand(1, 5), "conv": torch.rand(1, 3, 32, 32)}[kind]

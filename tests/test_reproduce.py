@@ -151,6 +151,30 @@ def test_learning_rates_are_tuned_with_equal_budgets(tmp_path):
     assert again == tried
 
 
+def test_a_learning_rate_that_diverges_is_not_chosen(tmp_path):
+    base = preset("multisets", "mlp")
+    small = {"data.train": 64, "data.val": 16, "data.test": 16, "train.max_steps": 60, "train.max_minutes": 5.0}
+    experiment = changed(base, {**small, "train.clip_grad": None, "train.lr": 1e-3})
+    row, quiet = Row("MLP", "mlp", rates=(1e-3, 1e6)), Console(quiet=True)
+    tried = module.tune(experiment, row, tmp_path, quiet, None)
+    assert tried[1] == {"lr": 1e6, "minutes": 5.0, "step": None, "score": None}
+    assert module.best_rate(row, tried) == 1e-3
+    assert module.tune(experiment, row, tmp_path, quiet, None) == tried
+    with pytest.raises(UserError, match="MLP: the training diverged with each of its learning rates"):
+        module.best_rate(row, tried[1:])
+
+
+def test_the_papers_scale_has_the_papers_settings():
+    for table, name in (("clevr-state", "scenes-state"), ("clevr-box", "scenes-box")):
+        study = studies("paper")[table]
+        for row in study.rows:
+            found, wanted = configure(study, row, "paper", 0), preset(name, row.method, "paper")
+            assert replace(found.train, seed=wanted.train.seed, pictures=wanted.train.pictures) == wanted.train
+            assert (found.input, found.encoder, found.decoder) == (wanted.input, wanted.encoder, wanted.decoder)
+            assert not row.rates
+            assert found.decoder.solver.steps in (row.steps or (found.decoder.solver.steps,))
+
+
 def test_rows_of_images_start_from_one_encoder():
     for table in ("clevr-state", "clevr-box"):
         study = studies()[table]

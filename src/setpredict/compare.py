@@ -56,7 +56,16 @@ def score_rows(runs: Mapping[str, LoadedRun]) -> tuple[list[str], list[list[str]
     """Heads and cells of a table with one row per run: its scores on the test split, size and training."""
     scores = {name: (run.own_folder.read_evaluation() or [])[:1] for name, run in runs.items()}
     metrics = list(dict.fromkeys(m for rows in scores.values() for row in rows for m in row["metrics"]))
-    heads = ["method", *map(heading, metrics), "ms/sample", "parameters", "steps trained", "minutes"]
+    named = any(name != run.method for name, run in runs.items()) and len({r.method for r in runs.values()}) < len(runs)
+    heads = [
+        *(["name"] if named else []),
+        "method",
+        *map(heading, metrics),
+        "ms/sample",
+        "parameters",
+        "steps trained",
+        "minutes",
+    ]
     cells = []
     for name, run in runs.items():
         summary = run.own_folder.read_summary()
@@ -64,5 +73,7 @@ def score_rows(runs: Mapping[str, LoadedRun]) -> tuple[list[str], list[list[str]
             values = [shown(m, row["metrics"][m]) if m in row["metrics"] else "" for m in metrics]
             size = f"{sum(p.numel() for p in run.model.parameters()):,}"
             trained = [f"{summary['step']:,}", f"{summary['seconds'] / 60:.1f}"] if summary else ["", ""]
-            cells.append([run.method, *values, f"{row['milliseconds']:.2f}", size, *trained])
+            cells.append(
+                [*([name] if named else []), run.method, *values, f"{row['milliseconds']:.2f}", size, *trained]
+            )
     return heads, cells

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,15 +54,15 @@ def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
     if missing:
         name, has = type(decoder).__name__, " and ".join(offered)
         raise UserError(f"the decoder {name} needs {missing[0]}, but the input encoder offers {has}")
-    return _input_encoder(config, decoder), decoder
+    return _input_encoder(config, needs, decoder.set_encoder), decoder
 
 
 def _decoder(c: ModelConfig) -> nn.Module:
     d = c.decoder
     if ":" in d.kind:
         kind = own_class(d.kind, "decoder")
-        needs = getattr(kind, "needs", ())
-        more = {"channels": _token_channels(c)} if isinstance(needs, tuple) and "tokens" in needs else {}
+        takes = "channels" in inspect.signature(kind).parameters
+        more = {"channels": _token_channels(c)} if takes else {}
         return kind(c.latent, c.max_size, c.features, c.variable, **more)
     shape: dict[str, Any] = {"max_size": c.max_size, "features": c.features}
     match d.kind:
@@ -143,32 +144,32 @@ def _token_channels(c: ModelConfig) -> int:
     return c.latent if c.input.kind == "vector" or c.input.tokens == "vector" else c.input.size
 
 
-def _input_encoder(c: ModelConfig, decoder: Decoder) -> nn.Module:
-    tokens = "tokens" in decoder.needs
+def _input_encoder(c: ModelConfig, needs: Sequence[str], shared: nn.Module | None) -> nn.Module:
+    tokens = "tokens" in needs
     match c.input.kind:
         case "vector":
             encoder = MLP(c.input.size, c.input.hidden, c.latent)
             return VectorTokens(encoder) if tokens else encoder
         case "conv" | "resnet":
-            return _image_encoder(c, tokens, vector=tuple(decoder.needs) != ("tokens",))
+            return _image_encoder(c, tokens, vector=tuple(needs) != ("tokens",))
     if tokens:
         variable = c.variable if c.input.variable is None else c.input.variable
         size = c.input.size, c.input.max_size or c.max_size, variable
         if c.input.tokens == "vector":
             return VectorTokens(_set_encoder(c, *size))
-        return SetTokens(_set_encoder(c, *size) if "vector" in decoder.needs else None)
+        return SetTokens(_set_encoder(c, *size) if "vector" in needs else None)
     if c.input.shared and c.input.size != c.features:
         raise UserError(
             f"input.shared encodes the input with the output's set encoder, but input elements have {c.input.size} "
             f"features and output elements {c.features}; set input.shared to false"
         )
-    if c.input.shared and decoder.set_encoder is not None:
+    if c.input.shared and shared is not None:
         if c.input.variable and not c.variable:
             raise UserError(
                 "input.shared encodes the input with the output's set encoder, which takes sets of one fixed size, but "
                 "input.variable is true; set input.shared to false"
             )
-        return decoder.set_encoder
+        return shared
     variable = c.variable if c.input.variable is None else c.input.variable
     return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
 

@@ -27,6 +27,7 @@ from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.runs.train import train_run
+from setpredict.runs.training_run import Diverged
 from setpredict.studies import TUNING_MINUTES, Row, Study, configure, studies
 from setpredict.training.evaluation import Evaluation
 
@@ -70,7 +71,7 @@ def reproduce(
             before = _start_of(row, table, scale, out, seed, results)
             tried = tune(experiment, row, folder, console, before)
             if tried:
-                experiment.train.lr = min(tried, key=lambda t: t["score"])["lr"]
+                experiment.train.lr = best_rate(row, tried)
             console.rule(f"{row.name}, seed {seed}")
             if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
@@ -79,13 +80,14 @@ def reproduce(
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 entry = record(row, seed, run, measured, command, before if row.after else None)
                 run.write_record(entry | ({"tuning": tried} if tried else {}))
-                if seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}:
-                    run.publish(_weights(results, run.path))
+            is_start = seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}
+            if is_start and _weights(results, run.path).read_record() is None:
+                run.publish(_weights(results, run.path))
             if seed == 0 and run.read_description().input_kind == "image":
                 pictured = load(run.path)
                 add_predictions(pictured)
-    content = collect(table, scale, folder, path)
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps(collect(table, scale, folder, path), indent=1, ensure_ascii=False) + "\n")
+    content = read_json(path)
     if pictured is not None:
         draw_rows(pictured, content["runs"], path.with_suffix(".png"))
     for name, heads, cells in lay_out(table, content["runs"]):
@@ -133,7 +135,8 @@ def tune(
 ) -> list[dict[str, Any]]:
     """Train a row for a few minutes with each of its learning rates; returns their validation scores.
 
-    Every row has the same time and the same choices, and every seed uses what was found with seed 0.
+    Every row has the same time and the same choices, and every seed uses what was found with seed 0. A training that
+    diverges has no score.
     """
     tried = []
     for rate in row.rates:
@@ -141,12 +144,25 @@ def tune(
         short = replace(experiment.train, lr=rate, max_minutes=minutes, seed=0)
         run = RunFolder(folder / f"{row.slug}-lr{rate:g}")
         console.rule(f"{row.name}, learning rate {rate:g} for {minutes:g} minutes")
-        if not finish(replace(experiment, train=short), run, console, before):
-            raise KeyboardInterrupt
+        try:
+            if not finish(replace(experiment, train=short), run, console, before):
+                raise KeyboardInterrupt
+        except Diverged as e:
+            console.print(f"Learning rate {rate:g} is too high: {e}", markup=False)
+            tried.append({"lr": rate, "minutes": minutes, "step": None, "score": None})
+            continue
         validation = run.read_validation()
         assert validation is not None
         tried.append({"lr": rate, "minutes": minutes, "step": validation["step"], "score": validation["score"]})
     return tried
+
+
+def best_rate(row: Row, tried: Sequence[Mapping[str, Any]]) -> float:
+    """The learning rate with the best validation score."""
+    scored = [entry for entry in tried if entry["score"] is not None]
+    if not scored:
+        raise UserError(f"{row.name}: the training diverged with each of its learning rates")
+    return min(scored, key=lambda entry: entry["score"])["lr"]
 
 
 def _check_same_data(path: Path, name: str) -> None:

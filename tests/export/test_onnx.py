@@ -170,16 +170,17 @@ def check_same_sets(model: SetPredictor, path: Path, input: Sets | torch.Tensor)
 
 
 def check_same_digits(model: SetPredictor, path: Path, input: Sets) -> None:
-    """Digits have the same number of points, each within a quarter of a pixel, and are equally good.
+    """Digits have the same number of points, 95 % of them the same to 1e-4 and all to a seventh of a pixel.
 
-    342 elements are sorted in 63 channels, and the 200 or so that are padding lie close together: in every sample some
-    values are equal but for rounding. Both programs begin alike (`test_the_first_step_is_the_same`), have other orders
-    from the second step on, and differ by up to 0.004 after ten, where a pixel is 0.036.
+    342 elements are sorted in 63 channels: in half of the samples some values are equal but for rounding. Both programs
+    begin alike (`test_the_first_step_is_the_same`), have other orders later on, and differ by up to 0.002 after ten
+    steps, where a pixel is 0.036.
     """
     found, expected = execute(path, input), model.predict(input)
     distances = torch.cat(of_present(found, expected))
-    assert distances.max() < 0.009
-    assert distances.median() < 2 * SAME
+    assert distances.max() < 0.005
+    assert distances.median() < SAME / 10
+    assert (distances > SAME).float().mean() < 0.05
     ours = chamfer_loss(Sets(*map(torch.from_numpy, found[:2])), input)
     torch.testing.assert_close(ours.mean(), chamfer_loss(expected, input).mean(), rtol=0.01, atol=0)
 
@@ -230,6 +231,8 @@ def test_a_shipped_model_gives_the_same_sets(name: str, tmp_path: Path, request:
     elif name == "digits-dspn":
         assert isinstance(input, Sets)
         check_same_digits(loaded.model, path, input)
+    elif name.endswith("-mlp"):
+        assert torch.cat(of_present(execute(path, input), loaded.model.predict(input))).max() < SAME
     else:
         check_same_sets(loaded.model, path, input)
     assert loaded.model.config is not None
@@ -248,15 +251,7 @@ def test_the_first_step_is_the_same(name: str, tmp_path: Path, request: pytest.F
     assert difference(execute(path, input), loaded.model.predict(input, steps=1)).max() < 1e-5
 
 
-EQUAL = pytest.mark.xfail(
-    reason="elements become exactly equal; PyTorch computes equal rows alike, onnxruntime need not"
-)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=EQUAL) if n == "digits-dspn" else n for n in shipped() if not n.startswith("scenes")],
-)
+@pytest.mark.parametrize("name", [name for name in shipped() if not name.startswith("scenes")])
 def test_in_float64_all_sets_are_the_same(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     """Without rounding errors that matter, nothing is left to differ. (onnxruntime has no convolutions in float64.)"""
     loaded, path = load(name), tmp_path / "model.onnx"

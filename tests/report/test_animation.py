@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from setpredict.cli.main import run as command
+from setpredict.core.errors import UserError
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.task import SetTask
 from setpredict.report.figures import animation
@@ -111,6 +112,15 @@ def test_a_large_animation_is_drawn_smaller(tmp_path: Path, monkeypatch: pytest.
     assert path.stat().st_size <= 400_000
     with Image.open(path) as opened:
         assert 100 < opened.width < 400
+
+
+def test_an_animation_that_is_too_large_leaves_the_former_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(animation, "MOST_BYTES", 1000)
+    (tmp_path / "a.gif").write_bytes(b"former")
+    with pytest.raises(UserError, match="even when drawn small"):
+        save_animation(noise_frames(3, 100), tmp_path / "a.gif")
+    assert (tmp_path / "a.gif").read_bytes() == b"former"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.gif"]
 
 
 def test_two_models_are_animated(runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,12 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from setpredict.cli.main import run
-from setpredict.report.results import data_used, drawn, lay_out, reached, time_to
+from setpredict.report.results import data_used, drawn, lay_out, reached, tables, time_to
 
 
 def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
@@ -162,3 +163,9 @@ def test_without_files_there_is_no_page(tmp_path, monkeypatch, capsys):
     assert run(["results"]) == 2
     assert "setpredict reproduce mnist makes one" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_other_names_are_no_tables(tmp_path: Path):
+    for name in ("points-small", "points-old", "mnist-paper", "notes", "mnist-small"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    assert [path.stem for path in tables(tmp_path)] == ["mnist-small", "mnist-paper", "points-small"]

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from setpredict.build import make_loss, make_task, model_config
 from setpredict.config import Experiment, TrainConfig
-from setpredict.core.errors import NotFinite
+from setpredict.core.errors import NotFinite, UserError
 from setpredict.model import SetPredictor
+from setpredict.training import devices
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, fit, initial_keys, update
 from setpredict.training.optimizer import learning_rate, update_average
@@ -87,6 +89,15 @@ def test_mixed_precision_leaves_sets_and_their_loss_exact(tiny, precision, monke
         p.grad = torch.full_like(p, float("nan"))
     with pytest.raises(NotFinite, match="outer gradient"):
         update(fabric, state, train, 0.0)
+
+
+def test_devices_that_are_not_there_are_an_error_in_one_line(tiny, monkeypatch):
+    def refuse(**_):
+        raise MisconfigurationException("\n  No supported gpu backend found!\nmore")
+
+    monkeypatch.setattr(devices, "Fabric", refuse)
+    with pytest.raises(UserError, match=r"--devices 4 is not possible here: No supported gpu backend found!$"):
+        make_fabric(replace(tiny.train, devices=4))
 
 
 def test_the_learning_rate_schedule():

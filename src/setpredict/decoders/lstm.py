@@ -25,7 +25,7 @@ class LSTMDecoder(nn.Module):
         features: D.
         hidden: The width of the LSTM.
         variable: Whether sets differ in size: one more output per element is its mask.
-        mask_bias: Added to the masks before they are clamped to [0, 1].
+        mask_bias: Added to the masks.
 
     >>> import torch
     >>> LSTMDecoder(latent=64, max_size=10, features=18)(torch.zeros(4, 64))

@@ -9,7 +9,6 @@ export const place = {
   docs: "",
 };
 
-ort.env.wasm.wasmPaths = { wasm: new URL("./ort.wasm", import.meta.url).href };
 ort.env.wasm.numThreads = 1; // more would need headers that plain file servers do not send
 
 const models = new Map(), sessions = new Map();
@@ -74,19 +73,22 @@ function numbers({ data, dims: [, , ...rest] }, at = 0, sizes = null) {
 
 function sessionOf(name) {
   if (!sessions.has(name)) {
-    const loading = get(`models/${name}.onnx`)
-      .then((response) => response.arrayBuffer())
-      .then((file) => ort.InferenceSession.create(new Uint8Array(file)));
+    const loading = load(name);
     loading.catch(() => sessions.delete(name));
     sessions.set(name, loading);
   }
   return sessions.get(name);
 }
 
+// onnxruntime does not try again to load its own files, so they are loaded here.
+async function load(name) {
+  ort.env.wasm.wasmBinary ??= await (await get("static/ort.wasm")).arrayBuffer();
+  const file = await (await get(`models/${name}.onnx`)).arrayBuffer();
+  return ort.InferenceSession.create(new Uint8Array(file));
+}
+
 async function get(path) {
   const response = await fetch(path).catch(() => null);
   if (response?.ok) return response;
-  const error = new Error(`${path} cannot be loaded. Is the folder still served?`);
-  error.stopped = true;
-  throw error;
+  throw Object.assign(new Error(`${path} cannot be loaded. Is the folder still served?`), { again: true });
 }

@@ -43,6 +43,8 @@ PAPER = (
     Row("DSPN (all)", "dspn", {"loss.steps": "all"}),
     Row("iDSPN", "idspn", steps=(20, 40)),
 )
+ATTENTION = Row("Slot Attention", "slots", steps=(3,)), Row("Transformer", "transformer", steps=(6,))
+"""Beyond the paper, in the sizes of their own papers."""
 BEFORE = {  # the published tables of renders were trained before there was a better image encoder
     "latent": 128,
     "coordinates": 1.0,
@@ -60,7 +62,7 @@ def studies(scale: Scale = "small") -> dict[str, Study]:
     kind = "clevr" if clevr else "scenes"
     rendered = {"small": SCENES, "medium": LARGER_SCENES, "paper": {}}
     scenes = {} if clevr else rendered[scale]
-    rows = larger_image_rows if scale == "medium" else image_rows
+    rows = {"small": image_rows, "medium": larger_image_rows, "paper": lambda target: (*PAPER, *ATTENTION)}[scale]
     images = {
         "clevr-state": Study(
             "Objects and their state (Table 3)", f"{kind}-state", rows("state"), scenes, about=_STATES

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from setpredict.config import TrainConfig
 from setpredict.core.errors import NotFinite, UserError
@@ -29,8 +30,8 @@ def make_fabric(train: TrainConfig) -> Fabric:
         fabric = Fabric(
             accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
         )
-    except (RuntimeError, ImportError, ValueError) as e:
-        reason = (str(e).splitlines() or [type(e).__name__])[0]
+    except (MisconfigurationException, RuntimeError, ImportError, ValueError) as e:
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
         raise UserError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e
     # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
     fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]

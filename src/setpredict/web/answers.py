@@ -41,7 +41,7 @@ def answer(question: Question, prediction: Prediction, milliseconds: float, batc
         "text": _text(task, prediction.elements[:, 0]) if as_text else None,
         "matches": None if batch is None else [_matches(task, prediction.step(t), batch.target) for t in steps],
         "columns": columns(task) if as_text else list(task.feature_names),
-        "input": None if batch is None else _input(batch.input),
+        "input": None if question.input is None else _input(question.input),
         "picture": None if question.sample is None else picture(served.source, question.sample),
         "target": None if batch is None else _target(question, batch.target),
         "latent": _rounded(question.code.vector[0]),

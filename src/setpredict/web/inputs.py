@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from setpredict.core.errors import UserError
 from setpredict.data.io.images import images_to_float
@@ -13,7 +14,7 @@ from setpredict.data.task import Batch
 from setpredict.encoders import Code
 from setpredict.sets import Sets
 from setpredict.web.catalog import Served
-from setpredict.web.limits import BadInput
+from setpredict.web.limits import LARGEST_NUMBER, BadInput
 from setpredict.web.schema import DecodeRequest
 
 KINDS = ("points", "vector", "image", "sample", "latent")
@@ -28,6 +29,8 @@ class Question:
     code: Code
     """Of one sample."""
     steps: int | None
+    input: Tensor | Sets | None = None
+    """As the model sees it, where the answer shows it."""
     batch: Batch | None = None
     """With a sample: its input and target."""
     sample: int | None = None
@@ -63,19 +66,20 @@ def encode_request(request: DecodeRequest, served: Served, pixels: np.ndarray | 
             batch = served.sample(request.sample or 0)
         except UserError as e:
             raise BadInput(str(e)) from None
-        return Question(served, served.model.encode_each(batch.input), steps, batch, request.sample)
+        return Question(served, served.model.encode_each(batch.input), steps, batch.input, batch, request.sample)
     if request.points is not None:
-        return Question(served, served.model.encode_each(_as_set(request.points, served)), steps)
+        sets = _as_set(request.points, served)
+        return Question(served, served.model.encode_each(sets), steps, sets)
     if request.vector is not None:
         if len(request.vector) != task.input_size:
             raise BadInput(f"vector must have {task.input_size} numbers, got {len(request.vector)}")
-        vector = task.normalize_input(torch.tensor([request.vector], dtype=torch.float32))
-        return Question(served, served.model.encode_each(vector), steps)
+        vector = _normalized(torch.tensor([request.vector], dtype=torch.float32), served)
+        return Question(served, served.model.encode_each(vector), steps, vector)
     assert pixels is not None, "the image of a request is decoded before the request is encoded"
     return Question(served, served.model.encode_each(images_to_float(pixels[None])), steps)
 
 
-def _as_set(points: list[list[float]], served: Served) -> Sets:
+def _as_set(points: list[list[float]], served: Served) -> Tensor | Sets:
     model, task = served.model, served.task
     max_size = (model.config.input.max_size or model.config.max_size) if model.config else task.max_size
     if len(points) > max_size:
@@ -86,6 +90,13 @@ def _as_set(points: list[list[float]], served: Served) -> Sets:
     if not (task.variable if task.input_variable is None else task.input_variable) and len(points) != max_size:
         raise BadInput(f"{served.name} takes sets of exactly {max_size} points, got {len(points)}")
     sets = Sets.from_list([points], max_size=max_size, features=task.input_size, dtype=torch.float32)
-    sets = task.normalize_input(sets)
-    assert isinstance(sets, Sets)
-    return sets
+    return _normalized(sets, served)
+
+
+def _normalized(given: Tensor | Sets, served: Served) -> Tensor | Sets:
+    """The input in the range of the training data, which it must not exceed by far."""
+    seen = served.task.normalize_input(given)
+    values = seen.elements if isinstance(seen, Sets) else seen
+    if (far := values.abs().amax().item() if values.numel() else 0.0) > LARGEST_NUMBER:
+        raise BadInput(f"the input is far outside of the training data of {served.name}: {far:.4g} times its range")
+    return seen

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from setpredict.core.errors import UserError
 
 MAX_STEPS = 200
+LARGEST_GIVEN = 1e9
+"""The largest absolute value of coordinates and vector entries in the units of the data."""
 LARGEST_NUMBER = 1000.0
-"""The largest absolute value of coordinates and vector entries; data has a range of about 1."""
+"""The largest absolute value of what a model sees, which has a range of about 1 in training, and of a latent vector."""
 
 
 @dataclass(frozen=True)

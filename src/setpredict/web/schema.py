@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from setpredict.web.limits import LARGEST_NUMBER, MAX_STEPS
+from setpredict.web.limits import LARGEST_GIVEN, LARGEST_NUMBER, MAX_STEPS
 
-Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False, strict=True)]
+Number = Annotated[float, Field(ge=-LARGEST_GIVEN, le=LARGEST_GIVEN, allow_inf_nan=False, strict=True)]
+Entry = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False, strict=True)]
 Element = Annotated[list[Number], Field(min_length=1, max_length=64, fail_fast=True)]
 """`fail_fast`: the first mistake in a list is enough; a hostile list would cost an error for each of its items."""
 
@@ -31,7 +32,7 @@ class DecodeRequest(BaseModel):
     sample: Annotated[int, Field(ge=0, le=10_000_000, strict=True)] | None = Field(
         None, description="The index of a sample of the model's own data; the response then includes the target."
     )
-    latent: Annotated[list[Number], Field(min_length=1, max_length=4096, fail_fast=True)] | None = Field(
+    latent: Annotated[list[Entry], Field(min_length=1, max_length=4096, fail_fast=True)] | None = Field(
         None, description="The vector z itself, to decode without encoding an input."
     )
     steps: Annotated[int, Field(ge=0, le=MAX_STEPS, strict=True)] | None = Field(
@@ -98,7 +99,10 @@ class DecodeAnswer(BaseModel):
     )
     matches: list[list[MatchedElement]] | None = Field(description="With a sample: what is right at every step.")
     columns: list[str]
-    input: Any = Field(description="With a sample: its input (a PNG as a data URL, or numbers).")
+    input: Any = Field(
+        description="The input as the model sees it: numbers, or for a sample with an image a PNG as a data URL; null "
+        "for other images and for latent."
+    )
     picture: str | None = Field(
         description="With a sample: a larger view of its scene, as a data URL; null for other data."
     )

@@ -263,3 +263,59 @@ def test_the_gradient_norm_is_the_objectives_alone():
     at = [torch.func.grad(lambda y: bowl(THETA)(y).sum())(y).flatten(1).norm(dim=1) for y in drawn.states[:-1]]
     assert torch.equal(plain.grad_norms[0], drawn.grad_norms[0])
     torch.testing.assert_close(drawn.grad_norms, torch.stack(at))
+
+
+def quadratic(theta: torch.Tensor):
+    """A loss per sample whose gradient depends on `theta`, as that of an encoder on its weights."""
+    return lambda y: ((y - theta) ** 2 * torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)).sum(dim=1)
+
+
+def test_the_implicit_derivative_is_that_of_the_scaled_gradient():
+    theta = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    scale = torch.tensor([1.0, 0.0, 0.5], dtype=torch.float64, requires_grad=True)
+    start = torch.zeros(2, 3, dtype=torch.float64)
+    found = descend(quadratic(theta), start, GradientDescent(6, 0.1), Implicit(), scale=scale).states[-1]
+    by_theta, by_scale = torch.autograd.grad(found.sum(), [theta, scale])
+    # −s · ∂²L/∂Y∂θ = s · 2w, summed over two samples: the feature with a scale of 0 stays, whatever theta is
+    assert by_theta.tolist() == pytest.approx([2 * 2 * 1, 0, 2 * 0.5 * 2 * 3])
+    before = descend(quadratic(theta.detach()), start, GradientDescent(5, 0.1), scale=scale.detach()).states[-1]
+    slope = 2 * torch.tensor([1.0, 2.0, 3.0]) * (before - theta.detach())
+    assert by_scale.tolist()[0::2] == pytest.approx((-slope.sum(dim=0)).tolist()[0::2])
+
+
+def test_features_that_stay_do_not_count_in_the_norm_that_is_clipped():
+    theta = torch.tensor([30.0, 40.0, 5.0], dtype=torch.float64)
+    start, solver = torch.zeros(1, 3, dtype=torch.float64), GradientDescent(3, 0.1, momentum=0.5, clip_norm=1.0)
+    scale = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+    weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    alone = descend(lambda y: ((y - theta[::2]) ** 2 * weights).sum(dim=1), start[:, ::2], solver)
+    found = descend(quadratic(theta), start, solver, scale=scale)
+    torch.testing.assert_close(found.states[..., ::2], alone.states)
+    assert found.states[..., 1].eq(0).all()
+
+
+@pytest.mark.parametrize("gradient", [Implicit(), LastSteps(1), LastSteps(3)])
+def test_samples_that_have_stopped_still_train_the_encoder(gradient):
+    """They stay where they are; their derivative is that of the differentiated steps from there."""
+    theta = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    start = torch.tensor([[0.4, -0.9, 1.9], [5.0, 5.0, 5.0]], dtype=torch.float64)
+    solver = GradientDescent(6, 0.05, stop_below=0.1)
+    found = descend(quadratic(theta), start, solver, gradient)
+    assert found.steps_taken[0] == 0
+    assert torch.equal(found.states[-1, 0].detach(), start[0])
+    slopes = torch.autograd.grad(found.states[-1, 0].sum(), theta)[0]
+    curvature = 2 * torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    if isinstance(gradient, Implicit):
+        expected = curvature
+    else:
+        expected = 1 - (1 - 0.05 * curvature) ** gradient.k
+    torch.testing.assert_close(slopes, expected)
+
+
+def test_unrolled_samples_that_have_stopped_have_the_derivative_of_their_own_path():
+    theta = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    start = torch.tensor([[0.4, -0.9, 1.9]], dtype=torch.float64, requires_grad=True)
+    found = descend(quadratic(theta), start, GradientDescent(4, 0.05, stop_below=0.1))
+    by_theta, by_start = torch.autograd.grad(found.states[-1].sum(), [theta, start], allow_unused=True)
+    assert by_theta is None or by_theta.eq(0).all()
+    assert by_start.eq(1).all()

@@ -47,7 +47,8 @@ def descend(
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
         gradient: How to differentiate: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
         project: P, applied to the initial samples and after every step (None: the identity).
-        scale: Factors of the step, broadcast over the samples: 0 leaves a feature in place.
+        scale: Factors of the step, broadcast over the samples: 0 leaves a feature in place, which then does not count
+            in the norm that is clipped.
 
     >>> found = descend(lambda y: (y**2).sum(1) / 2, torch.tensor([[4.0], [8.0]]), GradientDescent(2, 0.5))
     >>> found.states[:, :, 0]
@@ -61,7 +62,7 @@ def descend(
     y = anchor = _project_start(start, project) if project else start
     if first:
         y = y.detach()  # the anchor is not: the penalty of the differentiated steps is its gradient
-    loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor)
+    loop = _Loop(goal, solver, gradient, project or (lambda y: y), scale, anchor, truncated=first > 0)
     if is_tracing() and T:
         return _traced(loop, y, T)
     states, losses, grads = [y], [], []
@@ -97,11 +98,13 @@ class _Loop:
         project: Projection,
         scale: Tensor | None,
         anchor: Tensor,
+        truncated: bool,
     ):
         self.objective, self.solver, self.gradient, self.project, self.scale = (
             objective, solver, gradient, project, scale
         )  # fmt: skip
-        self.anchor, self.velocity = anchor, torch.zeros_like(anchor)
+        self.anchor, self.velocity, self.truncated = anchor, torch.zeros_like(anchor), truncated
+        self.moves = None if scale is None else (scale.detach() != 0).to(anchor.dtype)
         self.active = torch.ones(anchor.shape[0], dtype=torch.bool, device=anchor.device)
         # Counted where samples can stop; else all take all steps.
         self.taken = self.active.long() * (solver.steps if solver.stop_below is None else 0)
@@ -130,16 +133,25 @@ class _Loop:
         if solver.penalty:
             count = prod(y.shape[1:]) if solver.penalty_reduction == "mean" else 1
             grad = grad + solver.penalty / count * (y - self.anchor)
+        grad = grad if self.moves is None else grad * self.moves
         step, self.velocity = direction(solver, grad, self.velocity)
         step = step if self.scale is None else step * self.scale
         new = self.project(y - solver.step_size * step)
-        if last and torch.is_grad_enabled():
-            new = pass_through(self.gradient, new, y, grad, self.project)
         if solver.stop_below is not None:
             self.active = self.active & (loss.detach() >= solver.stop_below)
-            new = torch.where(per_sample(self.active, new), new, y)
+            new = torch.where(per_sample(self.active, new), new, self._stopped(y, new))
             self.taken = self.taken + self.active
+        if last and torch.is_grad_enabled():
+            new = pass_through(self.gradient, new, y, grad, self.project, self.scale)
         return new
+
+    def _stopped(self, y: Tensor, new: Tensor) -> Tensor:
+        """Samples that have stopped, which stay.
+
+        Where only the last steps are differentiated, they have the derivative of the step that is not taken: they would
+        have none at all otherwise.
+        """
+        return y.detach() + (new - new.detach()) if self.truncated and torch.is_grad_enabled() else y
 
 
 def _traced(loop: _Loop, y: Tensor, steps: int) -> Descent:

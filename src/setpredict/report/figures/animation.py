@@ -112,12 +112,12 @@ def check_ending(path: Path) -> None:
 def save_animation(images: Sequence[Image.Image], path: Path) -> Path:
     """Write frames as a loop that rests on the first and the last, with at most 2 MB: drawn smaller if need be."""
     times = [PAUSES[0], *[MILLISECONDS] * (len(images) - 2), PAUSES[1]]
-    for scale in (1.0, 0.8, 0.65, 0.5, 0.4, 0.3):
-        with atomic(path) as temporary:
+    with atomic(path) as temporary:
+        for scale in (1.0, 0.8, 0.65, 0.5, 0.4, 0.3):
             _write(images, times, scale, temporary, path.suffix.lower())
-        if path.stat().st_size <= MOST_BYTES:
-            return path
-    raise UserError(f"{path} has more than {MOST_BYTES / 1e6:g} MB even when drawn small: choose fewer --samples")
+            if temporary.stat().st_size <= MOST_BYTES:
+                return path
+        raise UserError(f"{path} has more than {MOST_BYTES / 1e6:g} MB even when drawn small: choose fewer --samples")
 
 
 def _write(images: Sequence[Image.Image], times: Sequence[int], scale: float, path: Path, ending: str) -> None:

@@ -3,11 +3,14 @@
 //   place                the tabs that can be offered, and what the footer says
 //   listModels()         the models, each as ModelInfo in /openapi.json
 //   decode(name, body)   the trajectory for one input, as DecodeAnswer; fields that do not apply are null or left out
-// Both reject with an Error whose message is for people; `stopped` is true if asking again may help.
+// Both reject with an Error whose message is for people; `again` is true if asking again may help.
+
+const LONGEST = 60_000; // milliseconds; the server itself answers or gives up in 20 seconds
+const isHere = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 export const place = {
   tabs: ["points", "digits", "polygons", "scenes", "run"],
-  note: "Everything is computed on your own machine.",
+  note: isHere ? "Everything is computed on your own machine." : `Everything is computed on ${location.hostname}, which also gets what you upload.`,
   docs: "docs",
 };
 
@@ -26,11 +29,10 @@ export async function decode(model, body) {
 
 async function ask(path, request) {
   try {
-    return await fetch(path, request);
-  } catch {
-    const error = new Error("The server has stopped. Start `setpredict serve` again.");
-    error.stopped = true;
-    throw error;
+    return await fetch(path, { ...request, signal: AbortSignal.timeout(LONGEST) });
+  } catch (error) {
+    const text = error.name === "TimeoutError" ? "The server does not answer." : "The server has stopped. Start `setpredict serve` again.";
+    throw Object.assign(new Error(text), { again: true });
   }
 }
 
@@ -42,5 +44,5 @@ async function answerOf(response) {
   } catch {
     // the response is not JSON: keep the status as the reason
   }
-  throw new Error(reason);
+  throw Object.assign(new Error(reason), { again: response.status >= 500 });
 }

@@ -2,7 +2,7 @@
 
 import { listModels, place } from "./api.js";
 import * as digits from "./digits.js";
-import { fail } from "./notices.js";
+import { fail, tell } from "./notices.js";
 import { completePanels } from "./panels.js";
 import * as points from "./points.js";
 import * as polygons from "./polygons.js";
@@ -14,7 +14,7 @@ const STARTS = { points: points.start, digits: digits.start, polygons: polygons.
 completePanels();
 const tabs = [...document.querySelectorAll("[role=tab]")].filter((tab) => place.tabs.includes(tab.id.slice(4)) || tab.remove());
 const pages = new Map();
-let models = [], current = "";
+let models = null, current = "";
 
 function open(name, focus = false) {
   current = name;
@@ -24,13 +24,19 @@ function open(name, focus = false) {
     tab.tabIndex = chosen ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
     if (chosen && focus) tab.focus();
-    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (chosen) reveal(tab);
   }
   for (const [other, page] of pages) if (other !== name && page.leave) page.leave();
   history.replaceState(null, "", `#${name}`);
   const page = pages.get(name);
   if (page) page.redraw();
-  else startTab(name);
+  else if (models) startTab(name); // else `begin` opens it
+}
+
+// Scroll the list of tabs, and not the pages around it, as `scrollIntoView` would.
+function reveal(tab) {
+  const list = tab.parentElement, [inner, outer] = [tab, list].map((e) => e.getBoundingClientRect());
+  list.scrollLeft += Math.max(0, inner.right - outer.right) - Math.max(0, outer.left - inner.left);
 }
 
 function startTab(name) {
@@ -47,11 +53,12 @@ function startTab(name) {
 }
 
 tabs.forEach((tab, i) => {
-  tab.addEventListener("click", () => open(tab.id.slice(4)));
+  tab.addEventListener("click", () => { tell(""); open(tab.id.slice(4)); });
   tab.addEventListener("keydown", (event) => {
     const to = { ArrowRight: i + 1, ArrowLeft: i - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
+    tell("");
     open(tabs[to % tabs.length].id.slice(4), true);
   });
 });

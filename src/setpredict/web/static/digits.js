@@ -12,9 +12,9 @@ import { addUpload } from "./upload.js";
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
-  const stage = new Stage(panel, models, { look: () => ({ ghosts: points }), truth: () => points });
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: stage.shown?.truth }) });
   const most = Math.min(...models.map((m) => m.max_size));
-  let strokes = [], points = [], drawing = false;
+  let strokes = [], points = [], drawing = false, actions = 0;
 
   const redraw = () => {
     if (!strokes.length && points.length) return drawPoints(pad, points, points.map(() => 1), { order: [1, 0] });
@@ -29,24 +29,36 @@ export function start(panel, models) {
       context.stroke();
     }
   };
-  const send = (from) => {
-    count.textContent = points.length ? `${points.length} points → ${models[0].latent} numbers` : "";
-    if (points.length) stage.ask(() => ({ points }), from);
+  const send = () => {
+    const truth = points;
+    count.textContent = truth.length ? `${truth.length} points → ${models[0].latent} numbers` : "";
+    if (truth.length) stage.ask(() => ({ points: truth }), { truth });
     else stage.empty();
+  };
+  // A digit as strokes, or as points alone.
+  const take = (lines, set = digitPoints(lines, most)) => {
+    actions += 1;
+    drawing = false;
+    strokes = lines;
+    points = set;
+    redraw();
+    send();
   };
   const position = (event) => {
     const box = pad.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   };
   pad.addEventListener("pointerdown", (event) => {
+    if (!event.isPrimary || event.button) return;
     if (!strokes.length) points = [];
     drawing = true;
+    actions += 1;
     pad.setPointerCapture(event.pointerId);
     strokes.push([position(event)]);
     redraw();
   });
   pad.addEventListener("pointermove", (event) => {
-    if (!drawing) return;
+    if (!drawing || !event.isPrimary) return;
     strokes.at(-1).push(position(event));
     redraw();
   });
@@ -54,7 +66,7 @@ export function start(panel, models) {
     if (!drawing) return;
     drawing = false;
     points = digitPoints(strokes, most);
-    send("play");
+    send();
   };
   pad.addEventListener("pointerup", end);
   pad.addEventListener("pointercancel", end);
@@ -65,47 +77,29 @@ export function start(panel, models) {
     button.textContent = String(digit);
     button.setAttribute("aria-label", `Example ${digit}`);
     button.addEventListener("click", () => {
-      strokes = structuredClone(example);
-      points = digitPoints(strokes, most);
-      redraw();
-      send("play");
+      take(structuredClone(example));
       say(`An example of the digit ${digit}, ${points.length} points`);
     });
     examples.append(button);
   });
-  panel.querySelector("[data-do=clear]").addEventListener("click", () => {
-    strokes = [];
-    points = [];
-    redraw();
-    send();
-  });
+  panel.querySelector("[data-do=clear]").addEventListener("click", () => take([], []));
   const sample = panel.querySelector("[data-do=sample]");
   sample.hidden = !models[0].samples;
   sample.addEventListener("click", async () => {
+    const action = (actions += 1);
     try {
       const answer = await decode(models[0].name, { sample: Math.floor(Math.random() * models[0].samples), steps: 0 });
-      strokes = [];
-      points = answer.input;
-      redraw();
-      send("play");
+      if (action === actions) take([], answer.input); // else something newer was drawn or chosen
     } catch (error) {
-      fail(error, () => sample.click());
+      if (action === actions) fail(error, () => sample.click());
     }
   });
-  const first = () => {
-    strokes = structuredClone(EXAMPLES[3]);
-    points = digitPoints(strokes, most);
-    redraw();
-    send("play");
-  };
+  const first = () => take(structuredClone(EXAMPLES[3]));
   addUpload(panel, sample.parentElement, "Upload JSON", ".json,application/json", async (file) => {
     try {
       const set = await readSet(file, 2, [0, 1]);
       if (set.length > most) throw new Error(`${file.name} has ${set.length} points; at most ${most} can be decoded.`);
-      strokes = [];
-      points = set;
-      redraw();
-      send("play");
+      take([], set);
     } catch (error) {
       fail(error);
     }

@@ -7,19 +7,21 @@ export const IMAGE_TYPES = "image/png,image/jpeg,image/webp";
 
 // {image, picture}: the image in base64 as the server takes it, and the picture to show (null if the browser cannot).
 export async function readImage(file) {
-  const picture = await createImageBitmap(file).catch(() => null);
-  if (file.size <= MOST_BYTES && (!picture || picture.width * picture.height <= 4_000_000)) return { image: await toBase64(file), picture };
-  if (!picture) {
+  const whole = await createImageBitmap(file).catch(() => null);
+  const fits = file.size <= MOST_BYTES && (!whole || whole.width * whole.height <= 4_000_000);
+  if (!whole) {
+    if (fits) return { image: await toBase64(file), picture: null };
     const size = `${(file.size / 1e6).toFixed(1)} MB`;
     throw new Error(`${file.name} (${size}) is not an image that this browser can read: upload a PNG, JPEG or WebP.`);
   }
-  const scale = Math.min(1, LONGEST_SIDE / Math.max(picture.width, picture.height));
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.max(1, Math.round(scale * picture.width));
-  canvas.height = Math.max(1, Math.round(scale * picture.height));
-  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
-  const smaller = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.9));
-  return { image: await toBase64(smaller), picture };
+  const scale = Math.min(1, LONGEST_SIDE / Math.max(whole.width, whole.height));
+  const picture = document.createElement("canvas");
+  picture.width = Math.max(1, Math.round(scale * whole.width));
+  picture.height = Math.max(1, Math.round(scale * whole.height));
+  picture.getContext("2d").drawImage(whole, 0, 0, picture.width, picture.height);
+  whole.close();
+  const sent = fits ? file : await new Promise((done) => picture.toBlob(done, "image/jpeg", 0.9));
+  return { image: await toBase64(sent), picture };
 }
 
 function toBase64(blob) {
@@ -46,8 +48,8 @@ const short = (value) => {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 };
 
-// A set: [[0.2, 0.4], …], alone or as "set", "points" or "input" of an object. `range` bounds its numbers.
-export async function readSet(file, features, range = [-1000, 1000]) {
+// A set: [[0.2, 0.4], …], alone or as "set", "points" or "input" of an object. `range` bounds its numbers, if given.
+export async function readSet(file, features, range = null) {
   const content = await readJson(file);
   const set = Array.isArray(content) ? content : content?.set ?? content?.points ?? content?.input;
   const example = JSON.stringify([Array(features).fill(0.2), Array(features).fill(0.7)]);
@@ -55,8 +57,8 @@ export async function readSet(file, features, range = [-1000, 1000]) {
   set.forEach((element, i) => {
     if (!Array.isArray(element) || element.length !== features || !element.every(isNumber))
       throw new Error(`${file.name}: element ${i} is ${short(element)}; expected ${features} number${features === 1 ? "" : "s"}, as in ${example}.`);
-    const outside = element.find((v) => v < range[0] || v > range[1]);
-    if (outside !== undefined) throw new Error(`${file.name}: element ${i} contains ${outside}; numbers are from ${range[0]} to ${range[1]}.`);
+    const outside = range && element.find((v) => v < range[0] || v > range[1]);
+    if (typeof outside === "number") throw new Error(`${file.name}: element ${i} contains ${outside}; numbers are from ${range[0]} to ${range[1]}.`);
   });
   return set;
 }

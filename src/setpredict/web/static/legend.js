@@ -10,6 +10,10 @@ const ICONS = {
   right: '<rect class="casing" x="2" y="2" width="16" height="12"/><rect class="right" x="2" y="2" width="16" height="12"/>',
   wrong: '<rect class="casing" x="2" y="2" width="16" height="12"/><rect class="wrong" x="2" y="2" width="16" height="12"/>',
   unjudged: '<rect class="casing" x="2" y="2" width="16" height="12"/><rect class="unjudged" x="2" y="2" width="16" height="12"/>',
+  spot: '<circle class="right" cx="10" cy="8" r="4"/>',
+  cross: '<path class="wrong" d="M5 8H15M10 3V13"/>',
+  unjudgedSpot: '<circle class="unjudged" cx="10" cy="8" r="4"/>',
+  trueSpot: '<circle class="ring" cx="10" cy="8" r="6"/>',
   truth: '<rect class="casing" x="2" y="2" width="16" height="12"/><rect class="truth" x="2" y="2" width="16" height="12"/>',
 };
 
@@ -27,10 +31,16 @@ const RECOVERED = '<span data-term="recovered">recovered</span>';
 const FAINT = ["faint", 'faint: <span data-term="mask">mask</span> below 0.5'];
 
 export const POINT_MARKS = (truth) => [["ring", truth], ["dot", RECOVERED], ["diamond", `not ${RECOVERED}`], FAINT];
-export const OWN_MARKS = [["dot", "predicted"], FAINT];
+const OWN_MARKS = [["dot", "predicted"], FAINT];
 export const MANY_MARKS = [["ring", "your digit"], ["dot", "predicted"], FAINT];
-export const IMAGE_MARKS = {
-  judged: [["right", 'correct (<span data-term="recovered">when?</span>)'], ["wrong", "wrong: dashed"]],
-  unjudged: [["unjudged", "predicted; nobody knows the truth of an upload"]],
-  truth: [["truth", "ground truth"]],
-};
+const CORRECT = 'correct (<span data-term="recovered">when?</span>)', UNKNOWN = "predicted; nobody knows the truth of an upload";
+const IMAGE_MARKS = { judged: [["right", CORRECT], ["wrong", "wrong: dashed"]], unjudged: [["unjudged", UNKNOWN]], truth: [["truth", "ground truth"]] };
+const SPOT_MARKS = { judged: [["spot", CORRECT], ["cross", "wrong"]], unjudged: [["unjudgedSpot", UNKNOWN]], truth: [["trueSpot", "ground truth"]] };
+
+// The marks of samples, by how they are drawn (views.js), for the user's own input and with the truth.
+export function sampleMarks(drawn, own, truth) {
+  if (drawn === "numbers") return [];
+  if (drawn === "points") return own ? OWN_MARKS : POINT_MARKS("ground truth");
+  const marks = drawn === "spots" ? SPOT_MARKS : IMAGE_MARKS;
+  return own ? marks.unjudged : [...marks.judged, ...(truth ? marks.truth : [])];
+}

@@ -58,7 +58,7 @@ export function drawObjects(canvas, image, positions, rows, { right = null, trut
   context.globalAlpha = 1;
 }
 
-// Points on an image; `order` holds the indices of the features that are x and y.
+// Points on an image, wrong ones as crosses; `order` holds the indices of the features that are x and y.
 export function drawSpots(canvas, image, elements, mask, { right = null, truth = null, order = [0, 1] } = {}) {
   const context = drawImage(canvas, image), high = canvas.height / canvas.width;
   const at = (e) => [e[order[0]], e[order[1]] * high];
@@ -66,8 +66,8 @@ export function drawSpots(canvas, image, elements, mask, { right = null, truth =
   elements.forEach((e, i) => {
     if (mask[i] < 0.1) return;
     context.globalAlpha = mask[i] > 0.5 ? 1 : 0.15 + 0.5 * mask[i];
-    const [color] = look(right, right?.has(i));
-    twice(context, color, 0.008, [], () => dot(context, ...at(e), 0.01));
+    const isWrong = right && !right.has(i), [color] = look(right, !isWrong);
+    twice(context, color, 0.008, [], () => (isWrong ? cross(context, ...at(e), 0.014) : dot(context, ...at(e), 0.01)));
   });
   context.globalAlpha = 1;
 }

@@ -9,13 +9,14 @@ let players = 0;
 
 export class Player {
   // `trained` and `most` are the trained and the largest numbers of steps of the models; with `whole`, a new answer is
-  // played to the last step, else to the trained one. `onTime()` draws; `onSteps()` requests another number of steps.
-  constructor(root, { trained, most, whole = false, onTime, onSteps }) {
-    Object.assign(this, { root, trained, whole, onTime, time: 0, series: [], frame: null });
+  // played to the last step, else to the trained one. `onTime()` draws; `onSteps()` requests `wanted` steps, where the
+  // answers that are shown have `steps`; `onEnd()` is called when new answers have been played.
+  constructor(root, { trained, most, whole = false, onTime, onSteps, onEnd }) {
+    Object.assign(this, { root, trained, whole, onTime, onEnd, time: 0, series: [], frame: null });
     players += 1;
     this.longest = Math.max(...trained, 0);
     const limit = Math.min(MOST_STEPS, ...most.filter((n) => n));
-    this.steps = Math.min(limit, 2 * this.longest);
+    this.steps = this.wanted = Math.min(limit, 2 * this.longest);
     root.innerHTML = `
       <div class="transport">
         <div class="keys">
@@ -36,8 +37,8 @@ export class Player {
     field.value = this.steps;
     field.addEventListener("change", () => {
       const wanted = Math.round(Number(field.value));
-      this.steps = Math.min(limit, Math.max(1, Number.isFinite(wanted) ? wanted : this.longest));
-      field.value = this.steps;
+      this.wanted = Math.min(limit, Math.max(1, Number.isFinite(wanted) ? wanted : this.longest));
+      field.value = this.wanted;
       onSteps();
     });
     this.slider.addEventListener("input", () => { this.pause(); this.go(Number(this.slider.value)); });
@@ -64,8 +65,10 @@ export class Player {
     this.steps = steps;
     if (series.length) fillLegend(this.root.querySelector(".legend"), series); // else it stays, so that nothing moves
     this.drawChart();
-    if (from === "play" && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play(0, this.end);
-    else this.go(from === "play" ? this.end : this.time);
+    if (from !== "play") return this.go(this.time);
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) return this.play(0, this.end);
+    this.go(this.end);
+    return this.onEnd();
   }
 
   go(time) {
@@ -83,7 +86,7 @@ export class Player {
       this.go(this.time + (last === null ? 0 : Math.min(now - last, 4 * pace) / pace));
       last = now;
       if (this.time < end) this.frame = requestAnimationFrame(next);
-      else { this.pause(); this.go(end); }
+      else { this.pause(); this.go(end); this.onEnd(); }
     };
     this.go(from);
     this.frame = requestAnimationFrame(next);

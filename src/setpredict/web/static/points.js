@@ -12,7 +12,7 @@ const FIRST = [[0.12, 0.3], [0.3, 0.12], [0.5, 0.42], [0.82, 0.2], [0.9, 0.55], 
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");
-  const stage = new Stage(panel, models, { look: () => ({ ghosts: points }), truth: () => points, whole: true });
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: stage.shown?.truth }), whole: true });
   const most = Math.min(...models.map((m) => m.max_size));
   let points = [], held = -1, cursor = [0.5, 0.5], byKeys = false, carried = false;
 
@@ -41,10 +41,15 @@ export function start(panel, models) {
   const changed = (from) => {
     redraw();
     count.textContent = `${points.length} of at most ${most}`;
-    if (points.length) stage.ask(() => ({ points }), from);
+    const truth = points;
+    if (truth.length) stage.ask(() => ({ points: truth }), { from, truth });
     else stage.empty();
   };
-  const near = ([x, y]) => points.findIndex(([a, b]) => Math.hypot(a - x, b - y) < REACH);
+  // The index of the nearest point in reach, or -1.
+  const near = ([x, y]) => {
+    const far = points.map(([a, b]) => Math.hypot(a - x, b - y)), least = Math.min(...far);
+    return least < REACH ? far.indexOf(least) : -1;
+  };
   const within = (v) => Math.min(1, Math.max(0, v));
   const position = (event) => {
     const box = pad.getBoundingClientRect();
@@ -52,7 +57,8 @@ export function start(panel, models) {
   };
   let dragging = false;
   pad.addEventListener("pointerdown", (event) => {
-    byKeys = false;
+    if (!event.isPrimary || event.button) return;
+    byKeys = carried = false;
     pad.setPointerCapture(event.pointerId);
     const at = position(event);
     held = near(at);
@@ -66,7 +72,7 @@ export function start(panel, models) {
     return redraw();
   });
   pad.addEventListener("pointermove", (event) => {
-    if (!dragging || held < 0) return;
+    if (!dragging || held < 0 || !event.isPrimary) return;
     points = points.map((p, i) => (i === held ? position(event) : p));
     stage.player.pause();
     changed("stay");
@@ -86,7 +92,7 @@ export function start(panel, models) {
       points = points.map((p, i) => (i === held ? [...cursor] : p));
       return changed("stay");
     }
-    if (event.key === "Delete" || event.key === "Backspace") return remove(near(cursor));
+    if (event.key === "Delete" || event.key === "Backspace") return near(cursor) < 0 ? say("There is no point under the cross") : remove(near(cursor));
     if (carried) {
       carried = false;
       say(`Point ${held + 1} put down at ${cursor.map((v) => v.toFixed(2)).join(", ")}`);

@@ -11,7 +11,7 @@ export function start(panel, models) {
   const dial = panel.querySelector("[name=angle]"), many = panel.querySelector("[name=corners]");
   const turn = panel.querySelector("[data-do=turn]");
   let corners = [], timer = null;
-  const stage = new Stage(panel, models, { look: () => ({ ghosts: corners, up: true }), truth: () => corners });
+  const stage = new Stage(panel, models, { look: () => ({ ghosts: stage.shown?.truth, up: true }), onFail: () => stop() });
   const aimAt = (degrees) => { stop(); stage.player.pause(); dial.value = String(degrees); changed(); };
   const chart = new SweepChart(panel.querySelector(".sweep"), models, aimAt, () => changed());
 
@@ -36,7 +36,7 @@ export function start(panel, models) {
     corners = cornersOf(n, angle);
     redraw();
     chart.show(n, degrees);
-    stage.ask(() => ({ vector: inputOf(n, angle) }), from);
+    stage.ask(() => ({ vector: inputOf(n, angle) }), { from, truth: corners });
   };
   const stop = () => {
     clearInterval(timer);
@@ -56,8 +56,13 @@ export function start(panel, models) {
     aimAt(((angle * 180) / Math.PI + 360) % 360);
   };
   let dragging = false;
-  pad.addEventListener("pointerdown", (event) => { dragging = true; pad.setPointerCapture(event.pointerId); aim(event); });
-  pad.addEventListener("pointermove", (event) => dragging && aim(event));
+  pad.addEventListener("pointerdown", (event) => {
+    if (!event.isPrimary || event.button) return;
+    dragging = true;
+    pad.setPointerCapture(event.pointerId);
+    aim(event);
+  });
+  pad.addEventListener("pointermove", (event) => dragging && event.isPrimary && aim(event));
   for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
   fillMarks(panel.querySelector(".marks"), POINT_MARKS("true corners"));
   return {

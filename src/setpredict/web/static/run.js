@@ -10,7 +10,7 @@ export function start(panel, models) {
   for (const model of models) select.add(new Option(`${model.name.slice(4)} (${model.method} on ${model.task})`, model.name));
   let page = null;
   const choose = () => {
-    if (page) page.leave();
+    if (page) page.close();
     page = startSamples(panel, [models.find((m) => m.name === select.value)], "Sample");
     page.first();
   };

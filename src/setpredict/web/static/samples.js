@@ -2,22 +2,24 @@
 
 import { drawNumbers, drawPoints } from "./draw.js";
 import { IMAGE_TYPES, readImage, readSet, readVector } from "./files.js";
-import { IMAGE_MARKS, OWN_MARKS, POINT_MARKS, fillMarks } from "./legend.js";
+import { fillMarks, sampleMarks } from "./legend.js";
 import { fail } from "./notices.js";
 import { drawImage } from "./overlay.js";
 import { Stage } from "./stage.js";
 import { fillTable } from "./table.js";
 import { addUpload } from "./upload.js";
-import { axesOf } from "./views.js";
+import { axesOf, drawnAs } from "./views.js";
 
+const MOST_ASPECT = 2.5; // a longer image is squeezed, as it is for the model
 const WORDS = { image: "image", set: "JSON set", vector: "JSON vector" };
 
 export function start(panel, models, label = "Scene") {
   const model = models[0], isImage = model.input_kind === "image";
   const truth = panel.querySelector("[name=truth]"), table = panel.querySelector(".table");
   const marks = panel.querySelector(".marks"), pad = panel.querySelector(".seen"), seen = panel.querySelector(".seen-facts");
-  // What is shown: the model's input, a larger picture of it where there is one, and whether it is the user's own.
-  let shown = { input: null, picture: null, own: false };
+  // What is shown: the model's input, a larger picture of it where there is one, whether it is the user's own, and
+  // whether the elements have positions on it.
+  let shown = { input: null, picture: null, own: false, placed: isImage && model.kind === "states" }, actions = 0;
   const stage = new Stage(panel, models, { look: () => ({ image: shown.picture, truth: truth.checked }) });
 
   const shape = (aspect) => {
@@ -31,18 +33,16 @@ export function start(panel, models, label = "Scene") {
     else if (model.input_size === 2) drawPoints(pad, shown.input, shown.input.map(() => 1), { order: axesOf(model) });
     else drawNumbers(pad, shown.input);
   };
-  const explain = () => {
-    const parts = [...(shown.own ? IMAGE_MARKS.unjudged : IMAGE_MARKS.judged), ...(truth.checked && !shown.own ? IMAGE_MARKS.truth : [])];
-    const points = !isImage && (model.kind === "points" || model.kind === "polygons");
-    fillMarks(marks, points ? (shown.own ? OWN_MARKS : POINT_MARKS("ground truth")) : model.kind === "vectors" ? [] : parts);
-  };
+  const explain = () => fillMarks(marks, sampleMarks(drawnAs(model, shown.placed), shown.own, truth.checked));
   const facts = (name) => {
     const size = { image: `${model.input_size}×${model.input_size} pixels`, set: `${shown.input?.length} elements`, vector: `${model.input_size} numbers` };
     seen.textContent = `${name} · ${size[model.input_kind]}`;
   };
-  const accept = async (answers, own, name) => {
-    shown = own || { input: await inputOf(answers[0].input), own: false };
-    if (!own) shown.picture = isImage ? await inputOf(answers[0].picture || answers[0].input) : null;
+  const accept = async ([{ input, picture, positions }], isWanted, own, name) => {
+    const small = isImage && own ? own.input : await inputOf(input);
+    const behind = isImage ? own?.picture || (await inputOf(picture || input)) : null;
+    if (!isWanted()) return;
+    shown = { input: small, picture: behind, own: Boolean(own), placed: Boolean(positions) };
     shape(own?.aspect || (isImage ? model.aspect : 1));
     facts(name);
     explain();
@@ -57,7 +57,8 @@ export function start(panel, models, label = "Scene") {
   const choose = (index) => {
     const chosen = ((Math.round(index) % count) + count) % count;
     number.value = String(chosen);
-    stage.ask(() => ({ sample: chosen }), "play", (answers) => accept(answers, null, `${label} ${chosen}`));
+    actions += 1;
+    stage.ask(() => ({ sample: chosen }), { accepted: (answers, isWanted) => accept(answers, isWanted, null, `${label} ${chosen}`) });
   };
   number.addEventListener("change", () => choose(Math.min(count - 1, Math.max(0, Number(number.value) || 0))));
   chooser.querySelector(".before").addEventListener("click", () => choose(Number(number.value) - 1));
@@ -68,11 +69,13 @@ export function start(panel, models, label = "Scene") {
   const uploads = panel.querySelector(".uploads");
   uploads.querySelector(".upload")?.remove();
   addUpload(panel, uploads, `Upload ${isImage ? "an" : "a"} ${WORDS[model.input_kind]}`, isImage ? IMAGE_TYPES : ".json,application/json", async (file) => {
+    const action = (actions += 1);
     try {
       const { body, own } = await READ[model.input_kind](file, model);
-      stage.ask(() => body, "play", (answers) => accept(answers, own, file.name), file.name);
+      if (action !== actions) return; // something newer was chosen while the file was read
+      stage.ask(() => body, { accepted: (answers, isWanted) => accept(answers, isWanted, own, file.name), file: file.name });
     } catch (error) {
-      fail(error);
+      if (action === actions) fail(error);
     }
   });
 
@@ -85,27 +88,26 @@ export function start(panel, models, label = "Scene") {
   truth.onchange = () => { explain(); stage.draw(); write(); };
   shape(isImage ? model.aspect : 1);
   explain();
+  drawInput();
+  seen.textContent = "";
+  write();
   return {
     redraw: () => { drawInput(); stage.redraw(); },
     first: () => count && choose(model.first_sample),
     leave: () => stage.player.pause(),
+    close: () => { actions += 1; stage.close(); },
   };
 }
 
-// From a file to the body of the request, and to what is shown of it.
+// From a file to the body of the request, and to what is shown of an image; numbers come back with the answer.
 const READ = {
   image: async (file, model) => {
     const { image, picture } = await readImage(file);
-    return { body: { image }, own: { input: picture && shrunk(picture, model.input_size), picture, own: true, aspect: picture ? picture.width / picture.height : 1 } };
+    const aspect = picture ? picture.width / picture.height : 1;
+    return { body: { image }, own: { input: picture && shrunk(picture, model.input_size), picture, aspect: Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, aspect)) } };
   },
-  set: async (file, model) => {
-    const points = await readSet(file, model.input_size);
-    return { body: { points }, own: { input: points, picture: null, own: true } };
-  },
-  vector: async (file, model) => {
-    const vector = await readVector(file, model.input_size);
-    return { body: { vector }, own: { input: vector, picture: null, own: true } };
-  },
+  set: async (file, model) => ({ body: { points: await readSet(file, model.input_size) }, own: {} }),
+  vector: async (file, model) => ({ body: { vector: await readVector(file, model.input_size) }, own: {} }),
 };
 
 // An image as the model sees it: a square of few pixels.

@@ -10,20 +10,20 @@ const H = 190, LEFT = 52, RIGHT = 12, TOP = 26, BOTTOM = 36;
 export class SweepChart {
   // `onAngle(degrees)` is called for a click on an angle, `onRetry()` to ask for everything again.
   constructor(root, models, onAngle, onRetry) {
-    Object.assign(this, { root, models, onRetry, known: new Map(), corners: 0, degrees: 0, waiting: null });
+    Object.assign(this, { root, models, onRetry, known: new Map(), failed: new Set(), corners: 0, degrees: 0, waiting: null });
     this.svg = root.querySelector("svg");
     fillLegend(root.querySelector(".legend"), models.map((m, i) => ({ name: nameOf(m, models), style: i % 3 })));
     this.svg.addEventListener("click", (event) => {
       const box = this.svg.getBoundingClientRect();
       const part = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
-      if (part >= 0 && part <= 1) onAngle(Number((part * periodOf(this.corners)).toFixed(1)));
+      if (this.corners && part >= 0 && part <= 1) onAngle(Number((part * periodOf(this.corners)).toFixed(1)));
     });
   }
 
   // Mark an angle; another number of corners is computed when it has been the same for a moment.
   show(corners, degrees) {
     this.degrees = degrees;
-    if (corners !== this.corners) {
+    if (corners !== this.corners || this.failed.delete(corners)) {
       this.corners = corners;
       clearTimeout(this.waiting);
       this.waiting = setTimeout(() => this.compute(corners), 350);
@@ -43,8 +43,8 @@ export class SweepChart {
       this.known.set(corners, found);
       this.draw();
     } catch (error) {
-      this.corners = 0; // computed when it is shown again
-      this.root.querySelector(".jumps").textContent = "The error at every angle was not computed.";
+      this.failed.add(corners); // computed when it is shown again
+      this.draw();
       fail(error, this.onRetry);
     }
     return undefined;
@@ -58,7 +58,8 @@ export class SweepChart {
   draw() {
     const W = blank(this.svg, H), found = this.known.get(this.corners), period = periodOf(this.corners);
     const text = this.root.querySelector(".jumps");
-    text.textContent = found ? this.jumpText(found) : "Computing the error at every angle …";
+    const state = this.failed.has(this.corners) ? "The error at every angle was not computed." : "Computing the error at every angle …";
+    text.textContent = found ? this.jumpText(found) : state;
     this.svg.setAttribute("aria-label", `Error against angle. ${text.textContent}`);
     if (!found) return;
     const at = (degrees) => LEFT + ((W - LEFT - RIGHT) * degrees) / period;

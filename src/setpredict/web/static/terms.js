@@ -41,6 +41,7 @@ function show(button) {
   const below = at.bottom + 8 + size.height <= innerHeight;
   card.style.left = `${left}px`;
   card.style.top = `${below ? at.bottom + 8 : Math.max(12, at.top - 8 - size.height)}px`;
+  card.focus({ preventScroll: true }); // it is read, and closing it returns to the button
 }
 
 document.addEventListener("click", (event) => {

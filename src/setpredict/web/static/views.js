@@ -16,21 +16,28 @@ export function between(answer, time) {
   return { elements: each(answer.elements), mask: mix(mask, answer.mask[step + 1]), positions: answer.positions && each(answer.positions) };
 }
 
+// How the elements of a model are drawn; `placed` is whether its answers have positions on an image.
+export function drawnAs(model, placed) {
+  if (model.kind === "boxes") return "boxes";
+  if (placed) return "objects";
+  if (!["points", "polygons"].includes(model.kind) || model.features > 2) return "numbers";
+  return model.input_kind === "image" && model.features === 2 ? "spots" : "points";
+}
+
 // `look` is what is drawn with the set: {ghosts, up, image, truth}; `judged` comes from recovered.js.
 export function drawAnswer(canvas, model, answer, time, look, judged) {
   const { elements, mask, positions } = between(answer, time), right = judged?.right;
   const truth = look.truth ? answer.target : null;
   const step = Math.min(Math.floor(time + 1e-6), answer.steps);
-  if (model.kind === "boxes") {
-    const labels = answer.text?.[step].map((cells) => cells.slice(1).join(" "));
-    drawBoxes(canvas, look.image, elements, mask, { right, truth: truth?.elements, labels });
-  } else if (positions) {
-    drawObjects(canvas, look.image, positions, rowsOf(answer, step), { right, truth: truth?.positions });
-  } else if ((model.kind === "points" || model.kind === "polygons") && model.features <= 2) {
-    const order = axesOf(model);
-    if (model.input_kind === "image" && model.features === 2) drawSpots(canvas, look.image, elements, mask, { right, truth: truth?.elements, order });
-    else drawPoints(canvas, elements, mask, { order, ghosts: look.ghosts || truth?.elements || [], up: look.up, right });
-  } else drawNumbers(canvas, elements, mask);
+  const labels = () => answer.text?.[step].map((cells) => cells.slice(1).join(" ")), order = axesOf(model);
+  const DRAW = {
+    boxes: () => drawBoxes(canvas, look.image, elements, mask, { right, truth: truth?.elements, labels: labels() }),
+    objects: () => drawObjects(canvas, look.image, positions, rowsOf(answer, step), { right, truth: truth?.positions }),
+    spots: () => drawSpots(canvas, look.image, elements, mask, { right, truth: truth?.elements, order }),
+    points: () => drawPoints(canvas, elements, mask, { order, ghosts: look.ghosts || truth?.elements || [], up: look.up, right }),
+    numbers: () => drawNumbers(canvas, elements, mask),
+  };
+  DRAW[drawnAs(model, positions)]();
 }
 
 // The elements of one step in the order in which they are numbered: like the true ones, or as predicted.
