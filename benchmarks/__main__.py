@@ -142,12 +142,12 @@ def _measure_loading(results: dict[str, Any]) -> None:
 
 
 def _show(results: dict[str, Any]) -> None:
-    table = Table("key", "workload", "ratio", "bar")
+    table = Table("key", "workload", "ratio", "goal")
     for key, (workload, bar) in BARS.items():
         if key in results:
             met = bar is None or results[key] >= bar
             color = "green" if met else "red"
-            goal = "report" if bar is None else f"{bar:g} ×"
+            goal = "–" if bar is None else f"{bar:g} ×"
             table.add_row(key, workload, f"[{color}]{results[key]:.2f} ×[/{color}]", goal)
     console = Console()
     console.print(table)

@@ -124,6 +124,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("data", "metrics"):
+        return import_module(f"setpredict.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'setpredict' has no attribute {name!r}")
     return getattr(import_module(f"setpredict.{_MODULE_OF[name]}"), name)

@@ -10,13 +10,14 @@ import pytest
 import torch
 from PIL import Image
 
+from setpredict.data.sources.memory import memory
 from setpredict.data.sources.scenes import scenes
 from setpredict.sets import Sets
 from setpredict.web.batching import DecodeQueue
 from setpredict.web.catalog import Served
 from setpredict.web.limits import BadInput, Limits
 from setpredict.web.schema import DecodeRequest
-from tests.web.served import tiny
+from tests.web.served import Running, tiny
 
 
 def decode(client: httpx.Client, model: str, **body):
@@ -167,3 +168,23 @@ def test_only_one_module_of_the_page_calls_the_server():
 
     callers = {file.name for file in STATIC.glob("*.js") if "fetch(" in file.read_text(encoding="utf-8")}
     assert callers == {"api.js", "docs.js"}  # docs.js belongs to the page about the API
+
+
+def test_inputs_are_in_the_units_of_the_data():
+    """The answer has them as the model sees them, which must not be far outside of its training data."""
+    rng = np.random.default_rng(0)
+    given = rng.uniform([1990, 0, -5], [2030, 4000, 5], size=(30, 3))
+    task = memory((given, [rng.uniform(size=(2, 2)) for _ in given]), kind="points")
+    with Running({"run-own": tiny("run-own", task)}) as address, httpx.Client(base_url=address, timeout=60) as client:
+        answer = client.post("/api/run-own/decode", json={"vector": [2010.0, 3000.0, 1.0]})
+        seen = task.normalize_input(torch.tensor([[2010.0, 3000.0, 1.0]]))
+        assert isinstance(seen, torch.Tensor)
+        assert answer.json()["input"] == pytest.approx(seen[0].tolist(), abs=1e-4)
+        assert seen.abs().max() < 2
+        sample = client.post("/api/run-own/decode", json={"sample": 0}).json()
+        own = task.test.batch(np.array([0]), 0).input
+        assert isinstance(own, torch.Tensor)
+        assert sample["input"] == pytest.approx(own[0].tolist(), abs=1e-4)
+        far = client.post("/api/run-own/decode", json={"vector": [1e8, 0.0, 0.0]})
+        assert far.status_code == 422
+        assert "the input is far outside of the training data of run-own" in far.json()["detail"]

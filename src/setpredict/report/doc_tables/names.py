@@ -25,7 +25,7 @@ def signature(name: str) -> str:
     'NotFinite'
     """
     value = getattr(setpredict, name)
-    if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)):
+    if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)) or _is_protocol(value):
         return name
     words: list[str] = []
     for p in inspect.signature(value).parameters.values():
@@ -33,6 +33,11 @@ def signature(name: str) -> str:
             words.append("*")
         words.append(p.name if p.default is p.empty else f"{p.name}={_default(p.default)}")
     return f"{name}({', '.join(words)})"
+
+
+def _is_protocol(value: Any) -> bool:
+    """Whether a class only says what others must have; nobody calls it."""
+    return getattr(value, "_is_protocol", False)
 
 
 def first_sentence(value: Any) -> str:
