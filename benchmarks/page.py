@@ -97,7 +97,7 @@ def profile_table(profile: dict[str, dict[str, float]]) -> str:
         "| --- | ---: | ---: | ---: |",
     ]
     for name, shares in sorted(profile.items()):
-        cells = (f"{shares[part]:.0%}" for part in ("products", "pooling", "rest"))
+        cells = (f"{max(shares[part], 0):.0%}" for part in ("products", "pooling", "rest"))
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 

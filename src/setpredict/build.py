@@ -211,6 +211,7 @@ def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
         if not input.shared:
             input.max_size, input.variable = capacity, varies
         input.tokens = input.tokens or ("vector" if task.auto_encodes else "elements")
+    _check_sized(experiment, input)
     return ModelConfig(
         max_size=task.max_size,
         features=task.features,
@@ -243,6 +244,14 @@ def _check_weights(input: InputConfig) -> None:
         raise UserError("--input.freeze keeps weights from a file: add --input.weights")
     if not 0 <= input.weights_rate <= 1:
         raise UserError(f"--input.weights-rate must be from 0 to 1, got {input.weights_rate:g}")
+
+
+def _check_sized(experiment: Experiment, input: InputConfig) -> None:
+    """The size that z has is exact where the set itself is encoded, and else learned by the λ term alone."""
+    decoder = experiment.decoder
+    is_sized = decoder.kind == "dspn" and decoder.initial == "sized"
+    if is_sized and not (input.kind == "set" and input.shared) and not experiment.loss.repr_weight:
+        raise UserError("--decoder.initial sized learns the size of sets by --loss.repr-weight, which must be above 0")
 
 
 def _wants_dense_head(experiment: Experiment, task: SetTask) -> bool:

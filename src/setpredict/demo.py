@@ -21,6 +21,7 @@ from setpredict.config import DecoderConfig, EncoderConfig, InputConfig, LossCon
 from setpredict.core.files import write_text
 from setpredict.core.progress import bar_columns
 from setpredict.core.revision import hardware, revision
+from setpredict.core.threads import threads_restored
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
@@ -97,6 +98,7 @@ def contenders() -> list[Contender]:
     ]
 
 
+@threads_restored()
 def run(what: str, budget: Budget, out: Path, seeds: Sequence[int], console: Console) -> list[Contender]:
     """Train, compare and draw; results are printed and written to `out`."""
     torch.set_num_threads(1)  # such small models gain nothing from more, and lose much where cores are busy

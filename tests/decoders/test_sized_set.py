@@ -5,7 +5,7 @@ import torch
 
 from setpredict import DSPN, Code, DeepSetEncoder, GradientDescent
 from setpredict.build import make_task, model_config
-from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, Experiment
+from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, Experiment, InputConfig, LossConfig
 from setpredict.core.errors import UserError
 from setpredict.decoders import SizedSet, initial_set
 from setpredict.model import SetPredictor
@@ -95,3 +95,12 @@ def test_the_size_must_be_in_the_code():
         SetPredictor.from_config(model_config(chosen, make_task(chosen.data)))
     with pytest.raises(UserError, match="'sized' is for sets that differ in size"):
         initial_set("sized", 4, 2, "none")
+
+
+def test_the_size_must_be_learned_where_the_input_is_not_the_set():
+    chosen = experiment(mask_sum=True)
+    chosen.input, chosen.loss = InputConfig("set", 2, shared=False), LossConfig(repr_weight=0.0)
+    with pytest.raises(UserError, match=r"learns the size of sets by --loss\.repr-weight, which must be above 0"):
+        model_config(chosen, make_task(chosen.data))
+    chosen.loss = LossConfig(repr_weight=0.1)
+    assert model_config(chosen, make_task(chosen.data)).decoder.initial == "sized"

@@ -26,6 +26,22 @@ _local = threading.local()
 _PER_THREAD = "parallel backend: OpenMP" in torch.__config__.parallel_info()
 
 
+@contextmanager
+def threads_restored() -> Iterator[None]:
+    """What sets the number of torch's threads below does so until it returns.
+
+    >>> before = torch.get_num_threads()
+    >>> with threads_restored(): torch.set_num_threads(1)
+    >>> torch.get_num_threads() == before
+    True
+    """
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def parallel_for(count: int, work: Callable[[int, int, int], object], min_items: int = 1) -> None:
     """Call work(start, stop, worker) on contiguous parts of range(count) in parallel.
 

@@ -13,7 +13,9 @@ from setpredict.sets import Prediction, Sets
 
 @runtime_checkable
 class Decoder(Protocol):
-    """The protocol of all decoders, which turn a `Code` into a `Prediction`. A decoder is an `nn.Module` with these attributes and methods; there is nothing to inherit.
+    """The protocol of all decoders, which turn a `Code` into a `Prediction`.
+
+    A decoder is an `nn.Module` with these attributes and methods; there is nothing to inherit.
 
     One that is iterative returns every set of its trajectory and then gets steps at evaluation, diagnosis, plots and
     the page like the built-in ones.

@@ -18,6 +18,7 @@ from setpredict.config import DataConfig, LossConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.core.modes import evaluating
 from setpredict.core.progress import progress
+from setpredict.core.threads import threads_restored
 from setpredict.data.like import adapted, open_like
 from setpredict.data.plain import in_order, some_target_sets
 from setpredict.data.task import SetTask, Split
@@ -85,6 +86,7 @@ def evaluate(
     return _rows(measure, network, data, split, [steps])[0]
 
 
+@threads_restored()
 def evaluate_run(
     name_or_path: str | Path,
     steps: Sequence[int | None] = (None,),

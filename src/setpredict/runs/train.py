@@ -17,6 +17,7 @@ from setpredict.build import make_loss, make_metrics, make_task, model_config, r
 from setpredict.config import Experiment, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
+from setpredict.core.threads import threads_restored
 from setpredict.core.weights import build_without_data, bytes_of
 from setpredict.data.inside_out import inside_out_boxes
 from setpredict.data.task import SPLITS, SetTask
@@ -36,6 +37,7 @@ from setpredict.training.loop import TrainState, fraction_done
 Announce = Callable[[Experiment, SetTask, SetPredictor], object]
 
 
+@threads_restored()
 def train_run(
     experiment: Experiment,
     folder: str | Path,
