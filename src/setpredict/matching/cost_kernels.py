@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from setpredict.core.jit import kernel
@@ -35,7 +34,7 @@ def matrix(a, b, huber, total, start, stop):
             row /= C
 
 
-@numba.njit(cache=True, nogil=True, fastmath=KEEP_NAN)
+@kernel(fastmath=KEEP_NAN)
 @no_type_check
 def add_huber(value, others, row):
     """Add h(d) = m (|d| − m/2) with m = min(|d|, 1) to the row."""
@@ -46,7 +45,7 @@ def add_huber(value, others, row):
         row[j] += m * (d - half * m)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=KEEP_NAN)
+@kernel(fastmath=KEEP_NAN)
 @no_type_check
 def add_squared(value, others, row):
     """Add d²/2 to the row."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
 from setpredict.core.jit import kernel
@@ -62,7 +61,7 @@ def search(elements, others, present, huber, row, index):
         index[i] = index_of(row, minimum(row))
 
 
-@numba.njit(cache=True, nogil=True, fastmath=NO_NAN)
+@kernel(fastmath=NO_NAN)
 @no_type_check
 def huber_3(x, y, z, xs, ys, zs, row):
     """Write the sum of h(d) over three features: h(d) = m (|d| − m/2) with m = min(|d|, 1)."""
@@ -73,7 +72,7 @@ def huber_3(x, y, z, xs, ys, zs, row):
         row[j] = m * (d - half * m) + n * (e - half * n) + o * (f - half * o)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=NO_NAN)
+@kernel(fastmath=NO_NAN)
 @no_type_check
 def minimum(row):
     value = row[0]

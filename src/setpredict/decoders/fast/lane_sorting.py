@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, no_type_check
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from setpredict.core.jit import kernel
 from setpredict.decoders.fast.lanes import LANES, any_less, fill, larger, load, smaller, store, to_int, zero_unless_less
 from setpredict.decoders.fast.sorting import insert, merge
 
@@ -61,7 +61,7 @@ halve_4 = _exchanges(FOUR_HALVES)
 halve_8 = _exchanges(EIGHT_HALVES)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def row_capacity(n):
     """How many rows the network needs for n: the next power of 2, at least 8."""
@@ -71,7 +71,7 @@ def row_capacity(n):
     return rows
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def sort_rows(rows, n):
     """Sort the lanes of the first n rows; there are `row_capacity(n)`, and those beyond n hold the largest integer."""
@@ -91,7 +91,7 @@ def sort_rows(rows, n):
         half *= 2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def merge_halves(rows, first, last, distance):
     """The layers that compare rows at this distance, at half of it, and so on; two or three of them at once."""
@@ -112,7 +112,7 @@ def merge_halves(rows, first, last, distance):
         distance = step // 2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def order(keys, n, rows, values, sources):
     """The order of n rows of keys, lane by lane: rows[r] & mask is the index of the number of rank r. Returns the mask.
@@ -141,7 +141,7 @@ def order(keys, n, rows, values, sources):
     return np.int32(one - 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def quantize(keys, n, bits, rows):
     """Integers with a key's place in the high bits (0 in lanes without a finite span) and its row in the low ones."""
@@ -157,7 +157,7 @@ def quantize(keys, n, bits, rows):
         store(rows, r * LANES, (place << shift) | fill(np.int32(r)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def finish(keys, n, c, mask, rows, values, sources):
     """Sort one lane, which is nearly in order, by the numbers themselves."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, no_type_check
 
-import numba
 import torch
 from torch import Tensor
 
 from setpredict.core.batch_parts import THREAD_ROWS
+from setpredict.core.jit import kernel
 from setpredict.core.threads import parallel_for
 from setpredict.decoders.fast.lanes import LANES, fill, larger, load, store, zero_unless_less
 from setpredict.decoders.fast.products import TALL, add_transposed, multiply, pack
@@ -97,7 +97,7 @@ def _product(
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _multiply_rows(a, packed, start, gates, out, relu, depth, columns, first, last):
     """Rows [first, last) of `multiply`, then ReLU or the gates; the gates of one sample are shared by all."""
@@ -124,7 +124,7 @@ def _multiply_rows(a, packed, start, gates, out, relu, depth, columns, first, la
                 at = 0 if at == len(gates) else at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def _add_rows_transposed(a, b, out, depth, rows, columns):
     """`add_transposed` for many rows of a (depth, rows) and b (depth, columns), a block at a time."""

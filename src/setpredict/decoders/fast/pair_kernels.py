@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
-
+from setpredict.core.jit import kernel
 from setpredict.decoders.fast.lanes import LANES, fill, larger, load, store, zero_unless_less
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def add_pairs(halves, bias, out, N, H, first, last):
     """relu(left_i + right_j + bias) for all pairs, as (S, N, N, H)."""
@@ -29,7 +28,7 @@ def add_pairs(halves, bias, out, N, H, first, last):
                     store(out, (i * N + j) * H + k, larger(none, left + right))  # the second one is NaN if it is
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def add_gated_pairs(halves, gates, out, N, H, first, last):
     """left_i + right_j where the gate is open, and 0 elsewhere."""
@@ -46,7 +45,7 @@ def add_gated_pairs(halves, gates, out, N, H, first, last):
                     store(out, at, zero_unless_less(none, load(gates, at - away), both))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def sum_gated_pairs(delta, gates, halves, N, H, first, last):
     """The sums over j and over i of delta (S, N, N, H) where the gate is open: left and right of every element."""

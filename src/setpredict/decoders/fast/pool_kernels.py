@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
 import numpy as np
 
+from setpredict.core.jit import kernel
 from setpredict.decoders.fast.lane_sorting import order, row_capacity
 from setpredict.decoders.fast.lanes import (
     LANES,
@@ -32,7 +32,7 @@ from setpredict.decoders.fast.lanes import (
 ALL = -1  # a mask that leaves integers as they are
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def pool(x, weights, ranks, code, each, N, C, descending, first, last):
     """Sort every channel of x; out: ranks, code, and in `each` the weight by element. Empty `ranks` are not filled."""
@@ -50,7 +50,7 @@ def pool(x, weights, ranks, code, each, N, C, descending, first, last):
                 put_ranks(rank, ranks, at, N, C)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def pool_and_loss(x, z, weights, ranks, loss, slope, second, cotangent, N, C, scale, bound, descending, first, last):
     """The same, and the loss with its derivatives as in `pool.losses`; out: cotangent, the slope times the weight.
@@ -76,7 +76,7 @@ def pool_and_loss(x, z, weights, ranks, loss, slope, second, cotangent, N, C, sc
         loss[s] = total(losses) * scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def pool_backward(
     x, tangent, ranks, weights, slope, second, loss_grad, of_tangent, of_x, of_code, grad, N, C, shared, first, last
@@ -109,7 +109,7 @@ def pool_backward(
                 put(weight, back, of_x, at, N, C)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def loss_and_derivatives(d, bound, scale):
     """h(d), h'(d) · scale and h''(d) · scale of a vector, where h is quadratic up to `bound`, and linear from there."""
@@ -120,7 +120,7 @@ def loss_and_derivatives(d, bound, scale):
     return near * (size - half * near), slope, zero_unless_less(size, most, scales)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def buffers(N, like, ranks):
     """Rows to sort, ranks, and what `order` needs besides."""
@@ -129,7 +129,7 @@ def buffers(N, like, ranks):
     return rows, rank, np.empty((2, size), like.dtype), np.empty((3, size), np.int32)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def take_and_sort(x, at, N, C, sign, keys, rows, values, sources):
     """The keys of a block of channels of one sample, and their order; returns the mask of the index."""
@@ -139,7 +139,7 @@ def take_and_sort(x, at, N, C, sign, keys, rows, values, sources):
     return order(keys, N, rows, values, sources)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def weigh(weights, base, N, mask, keys, rows, weight, rank, keep):
     """Give every element the weight of its rank, and with `keep` its rank; sum up weight · key."""
@@ -154,7 +154,7 @@ def weigh(weights, base, N, mask, keys, rows, weight, rank, keep):
     return sums
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def put_ranks(rank, ranks, at, N, C):
     """The ranks of a block into columns of a matrix."""
@@ -162,7 +162,7 @@ def put_ranks(rank, ranks, at, N, C):
         store(ranks, at + n * C, load(rank, n * LANES))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def put(block, factor, matrix, at, N, C):
     """The rows of a block, times a vector, into columns of a matrix."""

@@ -17,6 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from torch import Tensor
 
+from setpredict.core.jit import kernel
 from setpredict.decoders.fast.lanes import LANES, pointer_to
 
 FEATURES: str | None = numba.config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]  # None: the processor's
@@ -85,7 +86,7 @@ def _tile(rows: int) -> Any:
 tall, half, third, single = (_tile(rows) for rows in HEIGHTS)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def multiply(a, depth, packed, start, out, rows, columns):
     """out (rows, columns) = a (rows, depth) · b + start (columns), where b (depth, columns) is `packed`."""
@@ -93,7 +94,7 @@ def multiply(a, depth, packed, start, out, rows, columns):
         strip(a, depth, 1, packed, j * depth, LANES, start, j, 0, out, j, columns, depth, rows)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def add_transposed(a, b, out, depth, rows, columns):
     """out (rows, columns) += aᵀ · b, of a (depth, rows) and b (depth, columns): the gradient of a matrix."""
@@ -101,7 +102,7 @@ def add_transposed(a, b, out, depth, rows, columns):
         strip(a, 1, rows, b, j, columns, out, j, columns, out, j, columns, depth, rows)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def strip(a, a_row, a_step, b, b_at, b_step, start, start_at, start_row, out, out_at, out_row, depth, rows):
     """`LANES` columns of a product, by tiles as tall as possible."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, no_type_check
 
-import numba
 import numpy as np
 
+from setpredict.core.jit import kernel
 from setpredict.decoders.fast.lanes import LANES, fill, gather, larger, load, store, total, zero_unless_less
 from setpredict.decoders.fast.pair_kernels import add_gated_pairs, add_pairs, sum_gated_pairs
 from setpredict.decoders.fast.pool_kernels import ALL, loss_and_derivatives, pool, pool_backward
@@ -70,7 +70,7 @@ class Grads(NamedTuple):
     ranks: Any  # like the weights
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def forward(y, z, weights, sizes, objective, kept, loss, grad, first, last):
     """The losses (B,) and gradients (B, N, D) of samples [first, last); y may be one set for all of them."""
@@ -98,7 +98,7 @@ def forward(y, z, weights, sizes, objective, kept, loss, grad, first, last):
             back(cotangent, h, weights, sizes, delta, reduced, grad[s * N * D : (s + 1) * N * D])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def backward(y, u, loss_grad, weights, sizes, kept, of_code, grad_y, grads, first, last):
     """The double backward of samples [first, last), given the cotangents of their gradients and losses.
@@ -149,7 +149,7 @@ def backward(y, u, loss_grad, weights, sizes, kept, of_code, grad_y, grads, firs
             add_gradients(of_x, h, reduced, y, sizes, grads)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def hidden(y, weights, sizes, h):
     """h = relu(a₁) (R, H) of one set (N, D)."""
@@ -165,7 +165,7 @@ def hidden(y, weights, sizes, h):
         add_pairs(halves, weights.first_bias, h, N, H, 0, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def first_tangent(u, weights, sizes, h, tangent):
     """The derivative of h in direction u of the elements."""
@@ -180,7 +180,7 @@ def first_tangent(u, weights, sizes, h, tangent):
         add_gated_pairs(halves, h, tangent, N, H, 0, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def back(cotangent, h, weights, sizes, delta, reduced, grad):
     """From ∂/∂x (R, C) to the sums over pairs of ∂/∂a₁, `reduced` (N, wide), and to ∂/∂y (N, D) unless it is empty."""
@@ -200,7 +200,7 @@ def back(cotangent, h, weights, sizes, delta, reduced, grad):
                 grad[n * D + d] = padded[n * columns + d]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def gate(values, h, out, count):
     """The values where h is above 0, and 0 elsewhere."""
@@ -209,7 +209,7 @@ def gate(values, h, out, count):
         store(out, k, zero_unless_less(none, load(h, k), load(values, k)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def weigh_by_slope(code, z, each, objective, slope, second, cotangent, R, C):
     """The loss of a sample and its derivatives; out: cotangent (R, C), the slope times the weight of every element."""
@@ -225,7 +225,7 @@ def weigh_by_slope(code, z, each, objective, slope, second, cotangent, R, C):
     return total(losses) * scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def by_rank(weights, ranks, factor, out, R, C):
     """out (R, C): the weight of every element's rank, times one factor per channel."""
@@ -234,7 +234,7 @@ def by_rank(weights, ranks, factor, out, R, C):
             store(out, at, load(factor, k) * gather(weights, k * R, ranks, at, ALL))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def add_gradients(cotangent, h, reduced, y, sizes, grads):
     """Add the products of one sample's cotangents with the inputs of their layers, and the sums of the cotangents."""
@@ -245,7 +245,7 @@ def add_gradients(cotangent, h, reduced, y, sizes, grads):
     add_rows(reduced, grads.first_bias, N, wide)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def add_rows(rows, sums, count, columns):
     """Add the sum of rows (count, columns) to `sums`."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import no_type_check
 
-import numba
+from setpredict.core.jit import kernel
 
 MOVES = 8  # per value: beyond that the insertion sort gives up
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def insert(key, source, n):
     """Insertion sort, or False if it gave up; the values are all there then, in some order."""
@@ -31,7 +31,7 @@ def insert(key, source, n):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 @no_type_check
 def merge(values, sources, n):
     """Merge sort, bottom up; among equal values the earlier index comes first. NaN ends up anywhere."""
