@@ -23,8 +23,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     """
     if function is None:
         return partial(kernel, **options)
-    compiled = numba.njit(cache=True, nogil=True, **{"error_model": "numpy", **options})(function)
-    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    settings: dict[str, Any] = {"error_model": "numpy", **options}
+    compiled = numba.njit(cache=True, nogil=True, **settings)(function)
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):
         index._source_stamp = sources(Path(function.__code__.co_filename).parent)
     return compiled
