@@ -56,9 +56,8 @@ def score_rows(runs: Mapping[str, LoadedRun]) -> tuple[list[str], list[list[str]
     """Heads and cells of a table with one row per run: its scores on the test split, size and training."""
     scores = {name: (run.own_folder.read_evaluation() or [])[:1] for name, run in runs.items()}
     metrics = list(dict.fromkeys(m for rows in scores.values() for row in rows for m in row["metrics"]))
-    named = any(name != run.method for name, run in runs.items()) and len({r.method for r in runs.values()}) < len(runs)
-    heads = [
-        *(["name"] if named else []),
+    several = len({run.method for run in runs.values()}) < len(runs)  # of one method: told apart by their names
+    heads = ["name"] * several + [
         "method",
         *map(heading, metrics),
         "ms/sample",
@@ -73,7 +72,6 @@ def score_rows(runs: Mapping[str, LoadedRun]) -> tuple[list[str], list[list[str]
             values = [shown(m, row["metrics"][m]) if m in row["metrics"] else "" for m in metrics]
             size = f"{sum(p.numel() for p in run.model.parameters()):,}"
             trained = [f"{summary['step']:,}", f"{summary['seconds'] / 60:.1f}"] if summary else ["", ""]
-            cells.append(
-                [*([name] if named else []), run.method, *values, f"{row['milliseconds']:.2f}", size, *trained]
-            )
+            label = [name] * several + [run.method]
+            cells.append([*label, *values, f"{row['milliseconds']:.2f}", size, *trained])
     return heads, cells

@@ -75,13 +75,14 @@ def reproduce(
             console.rule(f"{row.name}, seed {seed}")
             if not finish(experiment, run, console, before):
                 raise KeyboardInterrupt
-            if run.read_record() is None:
+            is_new = run.read_record() is None
+            if is_new:
                 measured = evaluate_run(run.path, row.steps, console=console, trivial=False)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
                 entry = record(row, seed, run, measured, command, before if row.after else None)
                 run.write_record(entry | ({"tuning": tried} if tried else {}))
             is_start = seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}
-            if is_start and _weights(results, run.path).read_record() is None:
+            if is_start and (is_new or _weights(results, run.path).read_record() is None):
                 run.publish(_weights(results, run.path))
             if seed == 0 and run.read_description().input_kind == "image":
                 pictured = load(run.path)
