@@ -164,3 +164,15 @@ def test_a_second_finger_and_the_right_button_place_no_point(wide: Page):
     before = pad.get_attribute("data-points")
     ActionChains(wide.driver).move_to_element_with_offset(pad, 20, 60).context_click().perform()
     assert pad.get_attribute("data-points") == before
+
+
+def test_a_late_answer_does_not_hide_the_problem_of_a_file(wide: Page):
+    wide.open("points")
+    wide.settled("points")
+    hold(wide)
+    wide.click("#panel-points [data-do=random]")
+    wide.drop("#panel-points", "bad.json", b"{", "application/json")
+    wide.until(lambda: "bad.json is not JSON" in wide.find("#problem").text)
+    release(wide)
+    wide.until(lambda: wide.find("#panel-points .answers").get_attribute("aria-busy") == "false")
+    assert "bad.json is not JSON" in wide.find("#problem").text

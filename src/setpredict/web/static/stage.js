@@ -37,6 +37,7 @@ export class Stage {
   // before the answers are shown; `file` is the name of the file that is asked about.
   async ask(question, { from = "play", truth = null, accepted = null, file = "" } = {}) {
     if (this.closed) return;
+    tell(""); // problems of former questions
     this.next = { question, from, truth, accepted, file, turn: this.turn };
     if (this.asked) return;
     this.parent.setAttribute("aria-busy", "true");
@@ -64,7 +65,6 @@ export class Stage {
     if (!this.isWanted(asked)) return;
     if (asked.accepted) await asked.accepted(answers, () => this.isWanted(asked));
     if (!this.isWanted(asked)) return;
-    tell(""); // problems of former questions
     this.shown = asked;
     answers.forEach((answer, i) => this.answers.set(this.models[i].name, answer));
     const series = answers.map((a, i) => ({ name: nameOf(this.models[i], this.models), style: i % 3, values: a.repr_loss }));
