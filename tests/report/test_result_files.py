@@ -19,6 +19,7 @@ from setpredict.config import DataConfig, DecoderConfig, Experiment, InputConfig
 from setpredict.core.errors import UserError
 from setpredict.data.task import Fields
 from setpredict.report.figures.overlay import draw_answer, overlay
+from setpredict.report.result_files import CocoIds
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.inputs import find_inputs
 from setpredict.runs.loaded import load
@@ -107,6 +108,14 @@ def test_ids_of_another_annotation_file_and_without_any(images: Path, run: Path,
     assert command(["predict", str(run), str(tmp_path / "new.png"), *options]) == 0
     (named,) = {(r["image_id"], r["file_name"]) for r in json.loads(out.read_text())}
     assert named == (512, str(tmp_path / "new.png"))  # the next number after those of the annotations
+
+
+def test_the_id_of_an_image_is_found_by_any_part_of_its_path():
+    ids = CocoIds({"train/aachen/1.png": 7, "2.png": 8})
+    assert ids.image("/data/images/train/aachen/1.png") == 7
+    assert ids.image("train/aachen/1.png") == 7
+    assert ids.image("somewhere/2.png") == 8
+    assert ids.image("/data/aachen/1.png") == 9
 
 
 def test_csv_and_json_name_features_and_categories(images: Path, run: Path, tmp_path: Path, capsys):

@@ -121,7 +121,7 @@ def test_boxes_are_in_pixels_of_the_original_image(boxes, tmp_path):
     (answer,) = predict_files(run, [str(tmp_path / "wide.png")])
     assert answer.scores.tolist() == [1.0, 0.75]
     expected = {"elements": torch.tensor([[0, 0, 200, 100, 0.7, 0.3], [20, 20, 100, 60, 0.1, 0.9]])}
-    assert_close({"elements": answer.elements}, expected, rtol=1e-6, atol=1e-5)
+    assert_close({"elements": answer.elements.float()}, expected, rtol=1e-6, atol=1e-5)
     assert answer.text == ["x 0 to 200, y 0 to 100 pixels cat", "x 20 to 100, y 20 to 60 pixels red dog"]
     assert [f.categories for f in answer.fields] == [{"pet": "cat"}, {"pet": "red dog"}]
     assert answer.fields[1].numbers == pytest.approx({"x0": 20, "y0": 20, "x1": 100, "y1": 60})
@@ -138,6 +138,45 @@ def test_numbers_are_in_the_units_of_the_data(tmp_path):
     assert answer.elements[0, 0].item() == pytest.approx(101)
     assert list(answer.fields[0].numbers.values()) == [pytest.approx(101)]
     assert answer.text == ["(101.00) b"]
+
+
+def test_large_numbers_keep_their_digits(tmp_path):
+    """Times of seconds, which float32 rounds to 128: they are only rounded once they are in the range of the data."""
+    start = 1_700_000_000
+    rows = [{"input": [start + i, 5], "set": [[start + 2 * i]]} for i in range(101)]
+    for split in ("train", "val"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = make_task(DataConfig("folder", str(tmp_path)))
+    run, seen = fixed_run(task, [[0.25]], [1.0]), []
+    run.model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    run.model.encode = lambda input, encode=run.model.encode: (seen.append(input), encode(input))[1]
+    (answer,) = predict_files(run, [f"[{start + 30}, 5]"])
+    assert seen[-1][0, 0].item() == pytest.approx(0.3, abs=1e-6)
+    assert answer.elements[0, 0].item() == pytest.approx(start + 50, abs=1e-3)
+    assert list(answer.fields[0].numbers.values()) == [pytest.approx(start + 50, abs=1e-3)]
+
+
+def test_points_in_pixels_are_those_of_this_image_in_text_too(tmp_path):
+    Image.new("RGB", (80, 40)).save(tmp_path / "small.png")
+    Image.new("RGB", (160, 80)).save(tmp_path / "large.png")
+    rows = [{"input": "small.png", "set": [[70, 30]]}] * 4
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = make_task(DataConfig("folder", str(tmp_path), size=64))
+    assert task.kind == "points"
+    (answer,) = predict_files(fixed_run(task, [[0.5, 0.25]], [1.0]), [str(tmp_path / "large.png")])
+    assert answer.text == ["(80.00, 20.00)"]
+    assert answer.elements[0].tolist() == [80, 20]
+
+
+def test_a_file_that_the_system_does_not_open_is_left_out_alone(points, tmp_path, monkeypatch):
+    (tmp_path / "a.json").write_text(POINTS)
+    (tmp_path / "b.json").mkdir()
+    problems = []
+    names = [str(tmp_path / "b.json"), str(tmp_path / "a.json")]
+    assert [answer.input for answer in predict_files(points, names, on_error=problems.append)] == names[1:]
+    assert "Is a directory" in str(problems[0])
+    with pytest.raises(UserError, match="Is a directory"):
+        list(predict_files(points, names))
 
 
 @pytest.mark.parametrize(

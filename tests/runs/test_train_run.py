@@ -9,6 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from setpredict.cli.main import run as command
 from setpredict.config import to_json
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
@@ -299,3 +300,20 @@ def test_evaluation_on_other_data_writes_nothing(tiny, run_folder):
     (row,) = evaluate_run(run_folder, data=replace(tiny.data, test=7))
     assert row.samples == 7
     assert files(run_folder) == before
+
+
+def test_data_that_have_changed_are_not_resumed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(largest: float) -> None:
+        rows = [{"input": [i, largest], "set": [[i / 20, 0.5]]} for i in range(20)]
+        Path("train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    write(1.0)
+    words = ["train", "folder", "--data.folder", ".", "--method", "mlp", "--max-steps", "1", "--name", "one"]
+    assert command([*words, "--decoder.hidden", "8", "--batch-size", "4", "--threads", "1"]) == 0
+    write(7.0)
+    with pytest.raises(
+        UserError, match=r"data of runs/one have changed: input_offset was .* Start a new run"
+    ):
+        train_run(RunFolder("runs/one").read_experiment(), "runs/one", resume=True)

@@ -130,6 +130,20 @@ def check_kind(path: Path, kind: Kind, columns: list[bool]) -> None:
         raise UserError(f"{path}: points need numbers first, followed by categories")
 
 
+def are_fractions(sources: Mapping[str, Records], count: int) -> bool:
+    """Whether the first numbers of elements, places in an image, are fractions of it and not pixels.
+
+    Labels that were rounded may be a little above 1.
+    """
+    largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
+    if 1.05 < largest < 2:
+        raise UserError(
+            f"coordinates go up to {largest:g}: neither fractions of the image, from 0 to 1, nor pixels; correct the "
+            "elements that are outside of their image"
+        )
+    return largest <= 1.05
+
+
 def scaled_inputs(sources: Mapping[str, Records]) -> tuple[dict[str, np.ndarray | RaggedArray], tuple, tuple]:
     """Vectors or sets scaled to [0, 1] by their range in the training data, and that range as offset and scale."""
     train = sources["train"]

@@ -109,8 +109,13 @@ class ConvertedSplit:
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch:
         batch = self.split.batch(indices, epoch)
-        input = self.like.normalize_input(self.task.denormalize_input(batch.input))
-        return Batch(input, self.conversion(batch.target), batch.index, batch.centers)
+        return Batch(self._input(batch.input), self.conversion(batch.target), batch.index, batch.centers)
+
+    def _input(self, input: Tensor | Sets) -> Tensor | Sets:
+        if self.task.input_kind == "image":
+            return input
+        exact = self.like.normalize_input(self.task.denormalize_input(input.to(torch.float64)))
+        return exact.to(torch.float32)
 
 
 def _complete(task: SetTask) -> SetTask:

@@ -32,6 +32,10 @@ class Fields:
     categories: dict[str, str]
     """The most likely category by group, in the order in which they are read: "large yellow metal cube"."""
 
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{value:.2f}" for value in self.numbers.values())
+        return " ".join([*([f"({numbers})"] if numbers else []), *self.categories.values()])
+
 
 @dataclass(eq=False)
 class SetTask:
@@ -184,7 +188,7 @@ class SetTask:
 
     def fields(self, element: Float[Tensor, " D"] | Sequence[float]) -> Fields:
         """One element as named values: numbers in the user's units, and the most likely category of each group."""
-        values = self.denormalize(torch.as_tensor(element)).tolist()
+        values = self.denormalize(torch.as_tensor(element).double()).tolist()
         groups = {name: values[slice(*self.groups[name])] for name in self.spoken or self.groups}
         return Fields(
             numbers={self.feature_names[i]: values[i] for i in self.numbers},
@@ -193,9 +197,7 @@ class SetTask:
 
     def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
         """One element as text, such as "(-2.33, -2.41, 0.73) large yellow metal cube"."""
-        fields = self.fields(element)
-        numbers = ", ".join(f"{value:.2f}" for value in fields.numbers.values())
-        return " ".join([*([f"({numbers})"] if numbers else []), *fields.categories.values()])
+        return str(self.fields(element))
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(self.split(s))} {s}" for s in SPLITS)

@@ -32,7 +32,7 @@ class CocoIds:
     def image(self, name: str) -> Any:
         """The id of an image file; a new number if no annotation file has it."""
         path = Path(name)
-        for known in (path.as_posix(), "/".join(path.parts[-2:]), path.name):
+        for known in (path.as_posix(), *("/".join(path.parts[k:]) for k in range(len(path.parts)))):
             if known in self.images:
                 return self.images[known]
         numbers = [i for i in self.images.values() if isinstance(i, int)]
@@ -110,6 +110,6 @@ def write_csv(path: Path, answers: Sequence[Answer], task: SetTask) -> None:
     for answer in answers:
         for i in range(len(answer)):
             values = answer.fields[i].numbers | answer.fields[i].categories
-            cells = [v if isinstance(v, str) else f"{v:.6g}" for v in (values[name] for name in names)]
+            cells = [v if isinstance(v, str) else f"{v:.9g}" for v in (values[name] for name in names)]
             writer.writerow([answer.input, f"{float(answer.scores[i]):.4f}", *cells])
     write_text(path, text.getvalue())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -88,8 +88,12 @@ def predict_files(
         if not read:
             continue
         names, values = zip(*read)
-        given = Sets.from_list(values, features=task.input_size) if task.input_kind == "set" else torch.stack(values)
-        predicted = run.model.predict(task.normalize_input(given), steps).to("cpu")
+        if task.input_kind == "set":
+            given = Sets.from_list(values, features=task.input_size, dtype=torch.float64)
+        else:
+            given = torch.stack(values)
+        # in float64 until they are in a range of about 1: float32 cannot tell large numbers apart
+        predicted = run.model.predict(task.normalize_input(given).to(torch.float32), steps).to("cpu")
         scores = predicted.mask.clamp(0, 1)
         for i, name in enumerate(names):
             present = scores[i] > threshold
@@ -125,10 +129,11 @@ def _read_all(
     for name in names:
         try:
             found.append((name, read_input(name, task)))
-        except UserError as e:
+        except (UserError, OSError) as e:
+            problem = e if isinstance(e, UserError) else UserError(f"{_shortened(name)}: {e.strerror or e}")
             if on_error is None:
-                raise
-            on_error(e)
+                raise problem from None
+            on_error(problem)
     return found
 
 
@@ -144,7 +149,7 @@ def read_input(text: str, task: SetTask) -> Tensor:
         if values.shape != (task.input_size,):
             raise UserError(f"{_shortened(text)} must be {task.input_size} numbers, got shape {values.shape}")
     elif values.size == 0:
-        values = np.zeros((0, task.input_size), np.float32)
+        values = np.zeros((0, task.input_size))
     elif values.ndim != 2 or values.shape[1] != task.input_size:
         raise UserError(
             f"{_shortened(text)} must be a list of elements with {task.input_size} numbers, got shape {values.shape}"
@@ -163,18 +168,17 @@ def read_input(text: str, task: SetTask) -> Tensor:
 def _answer(task: SetTask, name: str, elements: Float[Tensor, "M D"], scores: Float[Tensor, " M"]) -> Answer:
     fields = [task.fields(element) for element in elements]
     text = [task.describe(element) for element in elements]
-    own = task.denormalize(elements)
+    own = task.denormalize(elements.double())
     count = {"boxes": BOX, "points": 2}.get(task.kind, 0) if task.input_kind == "image" else 0
     if not count or task.numbers[:count] != list(range(count)):
         return Answer(name, own, scores, fields, text)
-    size = elements.new_tensor([*image_size(Path(name))] * 2)[:count]
+    size = own.new_tensor([*image_size(Path(name))] * 2)[:count]
     places = elements[:, :count] * size  # in pixels of this image, which need not be as large as those of the data
     if _in_pixels(task):
         own = torch.cat([places, own[:, count:]], dim=1)
         named = [dict(zip(task.feature_names, place)) for place in places.tolist()]
         fields = [replace(f, numbers=f.numbers | numbers) for f, numbers in zip(fields, named)]
-        if count == BOX:
-            text = [_box_text(place, f.categories.values()) for f, place in zip(fields, places.tolist())]
+        text = [_box_text(place, f) if count == BOX else str(f) for f, place in zip(fields, places.tolist())]
     return Answer(name, own, scores, fields, text, places)
 
 
@@ -183,18 +187,18 @@ def _in_pixels(task: SetTask) -> bool:
     return task.kind == "boxes" if task.scale is None else task.scale[0] > 1
 
 
-def _box_text(box: Sequence[float], categories: Iterable[str]) -> str:
+def _box_text(box: Sequence[float], fields: Fields) -> str:
     left, top, right, bottom = box
-    return " ".join([f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels", *categories])
+    return " ".join([f"x {left:.0f} to {right:.0f}, y {top:.0f} to {bottom:.0f} pixels", *fields.categories.values()])
 
 
 def _read_numbers(text: str) -> np.ndarray:
     path = Path(text)
     try:
         if path.suffix == ".npy":
-            return np.lib.format.read_array(BytesIO(path.read_bytes()), allow_pickle=False).astype(np.float32)
+            return np.lib.format.read_array(BytesIO(path.read_bytes()), allow_pickle=False).astype(np.float64)
         content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
-        return np.array(json.loads(content), dtype=np.float32)
+        return np.array(json.loads(content), dtype=np.float64)
     except FileNotFoundError:
         raise UserError(f"file {text} not found") from None
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError) as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,9 @@ from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.threads import threads_restored
 from setpredict.core.weights import build_without_data, bytes_of
+from setpredict.data.description import to_description
 from setpredict.data.inside_out import inside_out_boxes
+from setpredict.data.io.json_text import short
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.encoders import ResNetEncoder
 from setpredict.encoders.images.pretrained import load_pretrained
@@ -86,6 +89,8 @@ def train_run(
     if fabric.global_rank > 0:
         console = Console(quiet=True)
     task = task or make_task(experiment.data)
+    if resume:
+        _check_same_units(run, task)
     for split in SPLITS:
         if not len(task.split(split)):
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
@@ -141,6 +146,17 @@ def _locked(fabric: Fabric, run: RunFolder) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def _check_same_units(run: RunFolder, task: SetTask) -> None:
+    """Raise if files of the data have changed since the run began, so that its numbers mean something else."""
+    before, now = to_description(run.read_description()), to_description(task)
+    for name in ("feature_names", "categories", "offset", "scale", "input_offset", "input_scale"):
+        if json.dumps(before[name]) != json.dumps(now[name]):  # JSON has no tuples
+            raise UserError(
+                f"the data of {run} have changed: {name} was {short(before[name])} and is {short(now[name])}. Start a "
+                f"new run from its weights: --init-from {run}"
+            )
 
 
 def _check_folder(folder: RunFolder, resume: bool) -> None:

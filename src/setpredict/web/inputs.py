@@ -73,7 +73,7 @@ def encode_request(request: DecodeRequest, served: Served, pixels: np.ndarray | 
     if request.vector is not None:
         if len(request.vector) != task.input_size:
             raise BadInput(f"vector must have {task.input_size} numbers, got {len(request.vector)}")
-        vector = _normalized(torch.tensor([request.vector], dtype=torch.float32), served)
+        vector = _normalized(torch.tensor([request.vector], dtype=torch.float64), served)
         return Question(served, served.model.encode_each(vector), steps, vector)
     assert pixels is not None, "the image of a request is decoded before the request is encoded"
     return Question(served, served.model.encode_each(images_to_float(pixels[None])), steps)
@@ -89,7 +89,7 @@ def _as_set(points: list[list[float]], served: Served) -> Tensor | Sets:
             raise BadInput(f"point {i} has {len(point)} numbers; {served.name} takes {task.input_size}")
     if not (task.variable if task.input_variable is None else task.input_variable) and len(points) != max_size:
         raise BadInput(f"{served.name} takes sets of exactly {max_size} points, got {len(points)}")
-    sets = Sets.from_list([points], max_size=max_size, features=task.input_size, dtype=torch.float32)
+    sets = Sets.from_list([points], max_size=max_size, features=task.input_size, dtype=torch.float64)
     return _normalized(sets, served)
 
 
@@ -99,4 +99,4 @@ def _normalized(given: Tensor | Sets, served: Served) -> Tensor | Sets:
     values = seen.elements if isinstance(seen, Sets) else seen
     if (far := values.abs().amax().item() if values.numel() else 0.0) > LARGEST_NUMBER:
         raise BadInput(f"the input is far outside of the training data of {served.name}: {far:.4g} times its range")
-    return seen
+    return seen.to(torch.float32)

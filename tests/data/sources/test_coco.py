@@ -169,6 +169,8 @@ def drop(where: str, index: int, name: str):
     (set_value("categories", 0, "id", float("inf")), "categories 0: id must be an integer or text, got Infinity"),
     (lambda made: made.pop("images"), "has no list 'images': not a COCO annotation file"),
     (lambda made: made["categories"].clear(), "has no categories"),
+    (set_value("images", 2, "id", 10), 'images 2: "a.png" has the same id, 10'),
+    (set_value("categories", 1, "id", 3), 'categories 1: "cat" has the same id, 3'),
 ])  # fmt: skip
 def test_bad_files(root: Path, change, message: str):
     path = write(root, change)

@@ -112,6 +112,18 @@ def test_pixels_need_images_of_one_size(pictures: Path):
     assert task.train.batch(np.array([0]), 0).target.to_list()[0][0].tolist() == pytest.approx([0.1, 0.1, 0.5, 0.6])
 
 
+def test_fractions_that_were_rounded_are_not_pixels(pictures: Path):
+    boxes = [[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 1.0000005, 0.9], [0, 0, 1, 1], [0, 0, 0.5, 1.04]]
+    write(pictures, "train", [{"input": f"{i}.png", "set": [box]} for i, box in enumerate(boxes)])
+    task = folder(pictures, size=16, val=0.0)
+    assert [task.train.batch(np.array([i]), 0).target.to_list()[0][0].tolist() for i in range(4)] == [
+        pytest.approx(box) for box in boxes
+    ]
+    write(pictures, "train", [{"input": f"{i}.png", "set": [[0.1, 0.1, 0.5, 1 + 0.2 * i]]} for i in range(4)])
+    with pytest.raises(UserError, match=r"coordinates go up to 1.6: neither fractions of the image, from 0 to 1, nor"):
+        folder(pictures)
+
+
 @pytest.mark.parametrize("way", ["parent", "absolute", "link", "folder link"])
 def test_images_outside_the_folder_are_an_error_unless_allowed(pictures: Path, tmp_path_factory, way: str):
     secret = tmp_path_factory.mktemp("other") / "secret.png"

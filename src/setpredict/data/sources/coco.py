@@ -108,10 +108,13 @@ def read_ids(path: Path) -> tuple[dict[str, Id], dict[Id, str]]:
 
 
 def _category_names(content: dict[str, Any], path: Path) -> dict[Id, str]:
-    return {
-        _id(c, "id", path, "categories", i): str(_field(c, "name", path, "categories", i))
-        for i, c in enumerate(content["categories"])
-    }
+    names: dict[Id, str] = {}
+    for i, category in enumerate(content["categories"]):
+        number, name = _id(category, "id", path, "categories", i), str(_field(category, "name", path, "categories", i))
+        if number in names:
+            raise UserError(f"{path}, categories {i}: {short(names[number])} has the same id, {short(number)}")
+        names[number] = name
+    return names
 
 
 @dataclass(eq=False)
@@ -165,6 +168,8 @@ def _read(
         extent = [_field(image, key, path, "images", i) for key in ("width", "height")]
         if not all(is_number(v) and v > 0 for v in extent):
             raise UserError(f"{path}, images {i}: width and height must be positive, got {short(extent)}")
+        if number in frames:
+            raise UserError(f"{path}, images {i}: {short(frames[number][0])} has the same id, {short(number)}")
         frames[number] = (name, *extent, [])
     found = Collected()
     for i, annotation in enumerate(content["annotations"]):

@@ -11,7 +11,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
-from setpredict.data.assemble import KINDS, Inputs, Kind, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.assemble import KINDS, Inputs, Kind, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import image_cache, image_size
 from setpredict.data.io.inside import find_outside
@@ -115,8 +115,7 @@ def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] 
     count = min({"boxes": 4, "points": 2}.get(kind, 0), columns.index(True))  # points may have only one number
     if train.input_kind != "image" or count == 0:
         return None
-    largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
-    if largest <= 1:
+    if are_fractions(sources, count):
         return [1.0] * count
     sizes = {}
     for records in sources.values():

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from setpredict.core.errors import UserError
-from setpredict.data.assemble import KINDS, Inputs, Kind, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.assemble import KINDS, Inputs, Kind, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
 from setpredict.data.io.jsonl import Records
 from setpredict.data.task import SetTask
 from setpredict.sets import Sets
@@ -167,8 +167,7 @@ def _extent(sources: Mapping[str, Records], kind: Kind, side: int) -> list[float
     count = min({"boxes": 4, "points": 2}.get(kind, 0), columns.index(True))
     if not count:
         return None
-    largest = max((float(v) for r in sources.values() for s in r.sets for e in s for v in e[:count]), default=1.0)
-    return [1.0 if largest <= 1 else float(side)] * count
+    return [1.0 if are_fractions(sources, count) else float(side)] * count
 
 
 def _say(kind: str | None, width: int | None) -> str:
