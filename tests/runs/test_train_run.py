@@ -313,7 +313,5 @@ def test_data_that_have_changed_are_not_resumed(tmp_path, monkeypatch):
     words = ["train", "folder", "--data.folder", ".", "--method", "mlp", "--max-steps", "1", "--name", "one"]
     assert command([*words, "--decoder.hidden", "8", "--batch-size", "4", "--threads", "1"]) == 0
     write(7.0)
-    with pytest.raises(
-        UserError, match=r"data of runs/one have changed: input_offset was .* Start a new run"
-    ):
+    with pytest.raises(UserError, match=r"data of runs/one have changed: input_offset was .* Start a new run"):
         train_run(RunFolder("runs/one").read_experiment(), "runs/one", resume=True)
