@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 WIDE, PHONE = (1280, 800), (390, 844)
@@ -31,6 +32,17 @@ class Page:
     def open(self, tab: str = "") -> None:
         self.driver.get("about:blank")
         self.driver.get(f"{self.address}/#{tab}" if tab else self.address)
+
+    @contextmanager
+    def without_api(self) -> Iterator[None]:
+        """As if the server had stopped after it gave the page's files."""
+        self.driver.get("about:blank")
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        self.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/*"]})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
 
     def find(self, selector: str) -> Any:
         return self.driver.find_element("css selector", selector)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from setpredict.data.sources.multisets import multisets
-from setpredict.web.catalog import Served
 from tests.web.conftest import checked
 from tests.web.page import WIDE, Page
 from tests.web.served import Running, tiny
@@ -90,26 +89,6 @@ def test_a_number_of_steps_is_kept_that_was_chosen_while_an_answer_was_on_its_wa
     assert wide.find("#panel-points .pad").get_attribute("data-points") == placed
     total = len(json.loads(placed))
     assert all(t.endswith(f"of {total} recovered") for t in wide.texts("#panel-points .answers .found"))
-
-
-def test_a_tab_that_was_opened_before_the_models_were_listed(driver: Any, models: dict[str, Served]):
-    with Running(models) as address:
-        page = Page(driver, address)
-        page.resize(*WIDE)
-        page.media()
-        page.driver.get("about:blank")
-        page.driver.execute_cdp_cmd("Network.enable", {})
-        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/*"]})
-        try:
-            page.open("points")
-            page.until(lambda: page.find("#problem").is_displayed())
-            page.click("#tab-polygons")
-        finally:
-            page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-        page.driver.execute_script("location.reload()")
-        page.settled("polygons")
-        assert page.find("#panel-polygons .workbench").is_displayed()
-    page.errors()
 
 
 def test_another_run_is_not_drawn_over_by_the_one_before(driver: Any):

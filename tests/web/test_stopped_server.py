@@ -47,14 +47,13 @@ def test_a_page_that_finds_no_server_can_retry(driver: Any, models: dict[str, Se
         page = Page(driver, address)
         page.resize(*WIDE)
         page.media()
-        page.driver.get("about:blank")
-        page.driver.execute_cdp_cmd("Network.enable", {})
-        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/*"]})
-        try:
+        with page.without_api():
             page.open("points")
             page.until(lambda: STOPPED in page.find("#problem").text)
-        finally:
-            page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+            page.click("#tab-polygons")  # before the models are known
         page.find("#problem button").click()
+        page.settled("polygons")
+        page.click("#tab-points")
         page.settled("points")
+        assert page.find("#panel-points .workbench").is_displayed()
     page.errors()

@@ -52,14 +52,18 @@ function startTab(name) {
   page.first();
 }
 
+function choose(tab, focus = false) {
+  if (models) tell(""); // problems of another tab; without models, Retry must stay
+  open(tab.id.slice(4), focus);
+}
+
 tabs.forEach((tab, i) => {
-  tab.addEventListener("click", () => { tell(""); open(tab.id.slice(4)); });
+  tab.addEventListener("click", () => choose(tab));
   tab.addEventListener("keydown", (event) => {
     const to = { ArrowRight: i + 1, ArrowLeft: i - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    tell("");
-    open(tabs[to % tabs.length].id.slice(4), true);
+    choose(tabs[to % tabs.length], true);
   });
 });
 
