@@ -4,11 +4,12 @@ import errno
 import os
 import subprocess
 import sys
+import typing
 
 import pytest
 
 from setpredict.cli import commands
-from setpredict.cli.main import COMMANDS, REPORT, run
+from setpredict.cli.main import COMMANDS, LISTS, REPORT, joined, run
 from setpredict.core.errors import NotFinite, UserError
 
 FRESH = [sys.executable, "-m", "setpredict"]
@@ -153,3 +154,41 @@ def test_every_help_text_works(capsys):
             run([*command.split(), "--help"])
         assert stopped.value.code == 0, command
         assert f"setpredict {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("serve --run A --port 1 --run B", "serve --run A B --port 1"),
+        ("reproduce --rows A B mnist", "reproduce --rows A B mnist"),
+        ("reproduce mnist --rows A B --runs 2 --rows=C", "reproduce mnist --rows A B C --runs 2"),
+        ("plot --steps=1 RUN --steps=2 --samples 0", "plot RUN --steps 1 2 --samples 0"),
+        ("train points --lr 1 --lr 2 --name=x", "train points --lr 1 --lr 2 --name=x"),
+        ("predict -h", "predict -h"),
+    ],
+)
+def test_values_of_a_list_may_be_given_one_by_one(given, expected):
+    assert joined(given.split()) == expected.split()
+
+
+def test_every_list_of_a_command_may_be_given_one_by_one():
+    hints = {name: typing.get_type_hints(command, include_extras=True) for name, command in COMMANDS.items()}
+    lists = {f"--{name.replace('_', '-')}" for found in hints.values() for name, hint in found.items() if is_list(hint)}
+    assert lists | {"--methods"} == set(LISTS)
+
+
+def is_list(hint) -> bool:
+    """Whether it is `tuple[X, ...]`, or that or None; positional arguments are Annotated."""
+    parts = (hint, *typing.get_args(hint)) if typing.get_origin(hint) is not typing.Annotated else ()
+    return any(typing.get_origin(part) is tuple for part in parts)
+
+
+def test_all_of_several_lists_arrive(monkeypatch):
+    seen = []
+
+    def plot(run: tuple[str, ...] = (), steps: tuple[int, ...] = ()) -> None:
+        seen.append((run, steps))
+
+    monkeypatch.setitem(COMMANDS, "plot", plot)
+    assert run(["plot", "--run", "a", "--steps", "1", "--run", "b", "--steps=2"]) == 0
+    assert seen == [(("a", "b"), (1, 2))]

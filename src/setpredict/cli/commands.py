@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
@@ -153,7 +153,7 @@ def serve(
     run: tuple[Path, ...] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
-    allowed_host: UseAppendAction[tuple[str, ...]] = (),
+    allowed_host: tuple[str, ...] = (),
     allow_own_code: bool = False,
 ) -> None:
     """Serve a web page on which sets take shape: points, digits, polygons, scenes, and your own runs.
@@ -162,8 +162,8 @@ def serve(
         run: Folders of your own runs, to see their validation samples.
         host: The address to listen on; the default is reachable from this machine only.
         port: The port to listen on (0: any free one).
-        allowed_host: A further name that it answers to, such as that of a proxy before it; may be given several times
-            ("*": any). Its own names and addresses need not be given.
+        allowed_host: Further names that it answers to, such as that of a proxy before it ("*": any). Its own names and
+            addresses need not be given.
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from setpredict.runs.shipped import shipped

@@ -87,7 +87,8 @@ def _take_methods(words: list[str]) -> tuple[str, ...]:
     end = at + 1
     while not first and end < len(words) and not words[end].startswith("-"):
         end += 1
-    methods = tuple(first.split(",") if first else words[at + 1 : end])
+    values = [first] if first else words[at + 1 : end]
+    methods = tuple(method for value in values for method in value.split(","))
     del words[at:end]
     unknown = [method for method in methods if method not in METHODS and ":" not in method]
     if unknown or not methods:

@@ -47,6 +47,10 @@ COMMANDS = {
 }
 
 
+LISTS = ("--allowed-host", "--methods", "--rows", "--run", "--samples", "--steps")
+"""Options that take several values, which may also be given one by one: --run A --run B is --run A B."""
+
+
 def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
@@ -56,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
 
     A bug of ours keeps its traceback and asks for a report.
     """
-    words = list(arguments)
+    words = joined(arguments)
     if words == ["--version"]:
         print(__version__)
         return 0
@@ -81,6 +85,27 @@ def run(arguments: Sequence[str]) -> int:
         e.add_note(REPORT)
         raise
     return 0
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """The words with each list's values in one place, its first; without this, only the last would count."""
+    first: list[str] = []
+    groups, lists = [first], dict[str, list[str]]()
+    current = first
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            current.append(word)
+        elif name not in LISTS:
+            groups.append(current := [word])
+        else:
+            if name not in lists:
+                groups.append(lists.setdefault(name, [name]))
+            current = lists[name]
+            if equals:  # one value; the words after it are not the list's
+                current.append(value)
+                current = first
+    return [word for group in groups for word in group]
 
 
 def _dispatch(words: list[str]) -> None:
