@@ -184,8 +184,6 @@ def test_rows_of_images_start_from_one_encoder():
         for row in study.rows:
             found = configure(study, row, "small", 0)
             assert (found.input.kind, found.input.warmup, found.train.threads) == ("conv", 0, 1)
-    with pytest.raises(UserError, match="starts from 'Warm-up of the image encoder'; train that first"):
-        module._start_of(study.rows[1], "clevr-box", "small", Path("nowhere"), 0, Path("nowhere"))
 
 
 def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
@@ -197,16 +195,64 @@ def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
     assert row.encoder is not None
     run_here = RunFolder(tmp_path / "runs" / "clevr-box-small" / f"{studies()['clevr-box'].row(row.encoder).slug}-0")
     assert module.finish(experiment, run_here, Console(quiet=True))
-    run_here.write_record({"row": row.encoder})
+    run_here.write_record({"row": row.encoder, "config": {"data": {"name": "scenes"}}})
     run_here.publish(module._weights(tmp_path / "results", run_here.path))
-    found = module._start_of(row, "clevr-box", "small", tmp_path / "empty", 0, tmp_path / "results")
+    empty = tmp_path / "empty"
+    found = module._start_of(row, "clevr-box", "small", empty, 0, tmp_path / "results", "scenes")
     assert found is not None
+    of_scenes = module._start_of(row, "clevr-box", "small", empty, 0, tmp_path / "results", "clevr")
+    assert of_scenes is not None
+    assert of_scenes.read_record() is None  # not what CLEVR's rows start from
     assert found.path == tmp_path / "results" / "weights" / "clevr-box-small" / run_here.name
     ours, theirs = (load(folder.path).model.state_dict() for folder in (run_here, found))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     texts = [path.read_text() for path in found.path.rglob("*.json")]
     assert len(texts) == 5
     assert not any(str(tmp_path) in text for text in texts)
+
+
+def test_an_encoder_that_a_row_starts_from_is_trained_first(tmp_path, monkeypatch, capsys):
+    """On a machine without runs and weights, the command of a row is all that is needed."""
+    monkeypatch.chdir(tmp_path)  # where there is no results/weights
+    small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "input.warmup": 0}
+    warm_up = Row("Warm-up", "dense", {"train.max_minutes": 0.5})
+    home = Study("States", "scenes-state", (warm_up,), small)
+    boxes = Study("Boxes", "scenes-box", (Row("MLP", "mlp", encoder="Warm-up", encoder_table="clevr-state"),), small)
+    monkeypatch.setattr(module, "studies", lambda scale="small": {"clevr-state": home, "clevr-box": boxes})
+    starts, train_run = [], module.train_run
+
+    def spy(*args, init_from, **given) -> None:
+        starts.append(init_from)
+        train_run(*args, init_from=init_from, **given)
+
+    monkeypatch.setattr(module, "train_run", spy)
+    given = {"out": tmp_path / "runs", "results": tmp_path / "results", "max_steps": 1, "minutes": 9.0}
+    content = reproduce("clevr-box", "small", 1, **given)
+    assert "MLP starts from 'Warm-up', which is trained first." in capsys.readouterr().out
+    assert [entry["row"] for entry in content["runs"]] == ["MLP"]
+    first = json.loads((tmp_path / "results" / "clevr-state-small.json").read_text())["runs"]
+    assert [(entry["row"], entry["config"]["train"]["max_minutes"]) for entry in first] == [("Warm-up", 0.5)]
+    assert starts == [None, tmp_path / "runs" / "clevr-state-small" / "warm-up-0"]
+
+
+def test_every_seed_has_the_learning_rate_of_the_first(tmp_path, monkeypatch):
+    """Nothing is tried again, so that a training that diverged cannot end differently."""
+    small = {"data.train": 16, "data.val": 4, "data.test": 4, "train.val_every": 1}
+    study = Study("Points", "multisets", (Row("MLP", "mlp", rates=(0.1, 0.01)),), small)
+    monkeypatch.setattr(module, "studies", lambda scale="small": {"points": study})
+    given = {"out": tmp_path / "runs", "results": tmp_path, "max_steps": 1, "console": Console(quiet=True)}
+    (first,) = reproduce("points", "small", 1, **given)["runs"]
+    assert module._recorded(tmp_path / "points-small.json", "MLP") == first
+    assert module._recorded(tmp_path / "points-small.json", "LSTM") is None
+    worst = max(first["tuning"], key=lambda entry: entry["score"])
+    worst["score"] = [-1.0, 0.0]  # as if it had been the best
+    RunFolder(tmp_path / "runs" / "points-small" / "mlp-0").write_record(first)
+    rates = []
+    monkeypatch.setattr(module, "tune", None)
+    monkeypatch.setattr(module, "finish", lambda given, *_: rates.append(given.train.lr) or len(rates) == 1)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("points", "small", 2, **given)
+    assert rates == [worst["lr"]] * 2
 
 
 def test_rows_of_images_are_drawn_side_by_side(tmp_path):
@@ -243,7 +289,8 @@ def test_boxes_at_medium_scale_start_from_the_encoder_of_the_states():
     )}  # fmt: skip
     assert len(sizes) == 1
     for row in box.rows:
-        with pytest.raises(UserError, match="train that first: setpredict reproduce clevr-state --scale medium"):
-            module._start_of(row, "clevr-box", "medium", Path("nowhere"), 0, Path("nowhere"))
+        start = module._start_of(row, "clevr-box", "medium", Path("nowhere"), 0, Path("nowhere"), "scenes")
+        assert start is not None
+        assert start.path == Path("nowhere/clevr-state-medium/warm-up-of-the-image-encoder-0")
     with pytest.raises(UserError, match="--scale medium is for clevr-state and clevr-box, not for mnist"):
         module.find_study("mnist", "medium")

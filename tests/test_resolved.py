@@ -17,7 +17,8 @@ from setpredict.build import (
 )
 from setpredict.config import DataConfig, DecoderConfig, Experiment, GradientDescent, from_json, to_json
 from setpredict.core.errors import UserError
-from setpredict.presets import METHODS, preset
+from setpredict.presets import METHODS, preset, scales_of
+from setpredict.studies import changed
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,19 @@ def test_explicit_options_stay(boxes):
     found = resolved(chosen, boxes)
     assert (found.input, found.loss) == (chosen.input, chosen.loss)
     assert found.decoder == replace(chosen.decoder, initial="dense")
+
+
+def test_explicit_options_stay_where_the_data_choose_the_method(points):
+    options = {"encoder.kind": "relation", "train.lr": 0.01, "loss.repr_weight": 0.5, "train.few_steps_until": 0.25}
+    for scale in scales_of("folder"):
+        auto, idspn = (resolved(changed(preset("folder", m, scale), options), points) for m in ("auto", "idspn"))
+        assert (auto.encoder.kind, auto.train.lr, auto.loss.repr_weight) == ("relation", 0.01, 0.5)
+        assert auto.train.few_steps_until == 0.25
+        assert auto.decoder.method == "iDSPN"
+        if scale == "small":
+            assert auto == idspn
+        else:
+            assert auto.latent == 512
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,12 +20,15 @@ from setpredict.config import (
     LossConfig,
     ModelConfig,
     TrainConfig,
+    from_dict,
+    to_dict,
 )
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
 from setpredict.data.augment import augmented
 from setpredict.data.locate import open_path
 from setpredict.data.rotate import Coordinates, rotated
+from setpredict.data.task import SPLITS
 from setpredict.encoders import ResNetEncoder
 from setpredict.losses import OuterLoss, SetLoss, chamfer_loss, hungarian_loss
 from setpredict.matching import PairCost
@@ -40,7 +42,7 @@ from setpredict.metrics import (
     StateAveragePrecision,
 )
 from setpredict.metrics.matched import Layout
-from setpredict.presets import OWN, as_idspn
+from setpredict.presets import OWN, preset
 
 NUMBER_SCALE = 5.0
 """Numbers from 0 to 1 differ little between elements; unscaled, they weigh little beside masks and categories."""
@@ -58,12 +60,21 @@ MOST_SCALE = 1e4
 
 def make_task(data: DataConfig) -> SetTask:
     """Load or generate the data set of a configuration."""
-    counts = {name: getattr(data, name) for name in ("train", "val", "test") if getattr(data, name) is not None}
+    return varied(_load_task(data, counts_of(data)), data)
+
+
+def counts_of(data: DataConfig) -> dict[str, int]:
+    """How many samples the splits shall have, of those that the configuration limits."""
+    counts = {name: getattr(data, name) for name in SPLITS if getattr(data, name) is not None}
     for name, count in counts.items():
         if count < 0:
             raise UserError(f"--data.{name} must be at least 0, got {count}")
-    task = _load_task(data, counts)
-    by_default = data.name in ("folder", "coco") and task.input_kind == "image"
+    return counts
+
+
+def varied(task: SetTask, data: DataConfig) -> SetTask:
+    """The data set with training samples that are changed at random, as the configuration says."""
+    by_default = data.name in OWN and task.input_kind == "image"
     if data.augmented or (data.augmented is None and by_default):
         return augment(task, data.augment, data.seed)
     return rotate(task, data.augment, data.seed) if data.augment.rotate and data.augmented is not False else task
@@ -171,15 +182,23 @@ def resolved(experiment: Experiment, task: SetTask) -> Experiment:
 def _with_method(experiment: Experiment, dense: bool) -> Experiment:
     """DSPN from a dense head's proposals where the data have places in images; else iDSPN, which learns numbers faster.
 
-    If options of the decoder were given, they are those of DSPN.
+    If options of the decoder were given, they are those of DSPN. All other options that were given stay.
     """
     given = replace(experiment.decoder, kind="dspn")
-    experiment = replace(experiment, decoder=given)
     if dense or given != DecoderConfig(initial="auto"):
-        return experiment
-    experiment = deepcopy(experiment)
-    as_idspn(experiment, "small")
-    return experiment
+        return replace(experiment, decoder=given)
+    default, idspn = (to_dict(preset("folder", method)) for method in ("auto", "idspn"))
+    return from_dict(Experiment, _kept(to_dict(experiment), default, idspn))
+
+
+def _kept(given: dict[str, Any], default: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The values of `other`, except where those given are not the default ones."""
+    return {
+        name: _kept(given[name], default[name], value)
+        if isinstance(value, dict)
+        else (value if given[name] == default[name] else given[name])
+        for name, value in other.items()
+    }
 
 
 def _latent_for(task: SetTask) -> int:

@@ -169,6 +169,8 @@ class SetPredictor(nn.Module):
             return self.decode(code, steps=steps)
         assert self.config is not None
         rows = self.config.max_size if self.steps else 1
+        if code.tokens is not None:
+            rows = min(rows, code.tokens.shape[1])
         try:
             found = compute_in_parts(code, lambda part: self.decode(part, steps=steps), rows=rows)
         except NotFinite:
@@ -192,9 +194,10 @@ class SetPredictor(nn.Module):
         if isinstance(input, Sets) or (wants and wants.kind == "set"):
             return self._prepare_sets(input, wants).check_finite("input").to(weight.device, weight.dtype)
         given = input if isinstance(input, Tensor) else np.asarray(input)
+        exact = np.float64 if weight.dtype == torch.float64 else np.float32
         if wants and wants.kind in IMAGES and "int" in str(given.dtype):
             raise UserError(f"images are numbers from 0 to 1, got {given.dtype}: divide by 255")
-        tensor = given if isinstance(given, Tensor) else torch.from_numpy(given.astype(np.float32))
+        tensor = given if isinstance(given, Tensor) else torch.from_numpy(given.astype(exact))
         if wants:
             shape = (wants.size,) if wants.kind == "vector" else (3, wants.size, wants.size)
             if tuple(tensor.shape[1:]) != shape:
@@ -208,7 +211,8 @@ class SetPredictor(nn.Module):
         if isinstance(input, Sets):
             sets = input
         else:
-            sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None)
+            dtype = next(self.parameters()).dtype
+            sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None, dtype=dtype)
         if wants and (wants.kind != "set" or sets.elements.shape[2] != wants.size):
             raise UserError(f"this model takes {_describe(wants)}, got {sets!r}")
         largest = int(sets.sizes.max()) if len(sets) else 0
@@ -238,7 +242,7 @@ class SetPredictor(nn.Module):
         task: SetTask | None = None,
         name: str | None = None,
     ) -> None:
-        """Write the model as an ONNX file that takes batches of any size (`pip install 'setpredict[export]'`).
+        """Write the model as an ONNX file that takes batches of any size (extra `[export]`).
 
         Inputs are `input` (batch, …) and, for sets that differ in size, `input_mask`, a bool (batch, N). Outputs are
         `elements` (batch, N, D) and `mask` (batch, N): elements with a mask above 0.5 are present.

@@ -69,7 +69,7 @@ def preset(name: str, method: Method = "auto", scale: Scale = "small") -> Experi
     )
     experiment = make(data, scale)
     if method == "idspn":
-        as_idspn(experiment, scale)
+        _as_idspn(experiment, scale)
     elif method in ("slots", "transformer"):
         _with_attention(experiment, method, scale)
     elif method == "auto":
@@ -211,7 +211,7 @@ def _as_multisets_of_the_release(experiment: Experiment) -> None:
     experiment.train = TrainConfig(batch_size=128, lr=1e-3, epochs=80, workers=experiment.train.workers)
 
 
-def as_idspn(experiment: Experiment, scale: Scale) -> None:
+def _as_idspn(experiment: Experiment, scale: Scale) -> None:
     """The follow-up paper's decoder, encoder and settings in place of the paper's."""
     data = experiment.data.name
     experiment.decoder = replace(IDSPN, hidden=experiment.decoder.hidden)

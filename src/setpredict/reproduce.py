@@ -68,8 +68,13 @@ def reproduce(
             if experiment.data.name == "scenes" and experiment.data.folder:
                 experiment.data.folder = str(out / Path(experiment.data.folder).name)
             run = RunFolder(folder / f"{row.slug}-{seed}")
-            before = _start_of(row, table, scale, out, seed, results)
-            tried = tune(experiment, row, folder, console, before)
+            before = _start_of(row, table, scale, out, seed, results, experiment.data.name)
+            if row.encoder and before is not None and before.read_record() is None:
+                console.print(f"{row.name} starts from {row.encoder!r}, which is trained first.", markup=False)
+                given = {"max_steps": max_steps, "threads": threads, "data": data, "console": console}
+                _train_encoder(row, table, scale, minutes, out=out, results=results, **given)
+            first = RunFolder(folder / f"{row.slug}-0").read_record() or (_recorded(path, row.name) if seed else None)
+            tried = (first or {}).get("tuning") or tune(experiment, row, folder, console, before)
             if tried:
                 experiment.train.lr = best_rate(row, tried)
             console.rule(f"{row.name}, seed {seed}")
@@ -92,7 +97,7 @@ def reproduce(
     if pictured is not None:
         draw_rows(pictured, content["runs"], path.with_suffix(".png"))
     for name, heads, cells in lay_out(table, content["runs"]):
-        console.print(terminal(heads, cells, f"{name}: ours, and the paper's in brackets", console.width))
+        console.print(terminal(heads, cells, f"{name}: ours, and the paper's in parentheses", console.width))
     console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
     return content
 
@@ -114,21 +119,40 @@ def _weights(results: Path, run: Path) -> RunFolder:
     return RunFolder(results / "weights" / run.parent.name / run.name)
 
 
-def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int, results: Path) -> RunFolder | None:
-    """The finished run that a row starts from: one here, or the published weights of one."""
+def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int, results: Path, data: str) -> RunFolder | None:
+    """The run that a row starts from: one in `out`, or the published weights of one; an encoder's may not exist yet.
+
+    The weights published here are those of generated scenes, not of CLEVR: the data must be the same.
+    """
     name = row.after or row.encoder
     if name is None:
         return None
     table = row.encoder_table or table
-    start = RunFolder(
-        _folder(out, table, scale) / f"{find_study(table, scale).row(name).slug}-{seed if row.after else 0}"
-    )
-    if start.read_record() is None and row.encoder:
-        start = _weights(results, start.path)
-    if start.read_record() is None:
-        command = f'setpredict reproduce {table} --scale {scale} --rows "{name}"'
-        raise UserError(f"{row.name!r} starts from {name!r}; train that first: {command}")
-    return start
+    own = find_study(table, scale).row(name)
+    start = RunFolder(_folder(out, table, scale) / f"{own.slug}-{seed if row.after else 0}")
+    published = [_weights(folder, start.path) for folder in (results, Path("results"))] if row.encoder else []
+    records = ((folder, folder.read_record()) for folder in (start, *published))
+    found = next((folder for folder, it in records if it and it["config"]["data"]["name"] == data), None)
+    if found is None and row.after:
+        command = f'setpredict reproduce {table} --scale {scale} --rows "{name}" --runs {seed + 1}'
+        raise UserError(f"{row.name!r} starts from {name!r}; train that first: {command} --out {out}")
+    return found or start
+
+
+def _train_encoder(row: Row, table: str, scale: Scale, minutes: float | None, **given: Any) -> None:
+    """Train the row whose image encoder another starts from: for its own time, or less if that is what there is."""
+    assert row.encoder is not None
+    home = row.encoder_table or table
+    own = configure(find_study(home, scale), find_study(home, scale).row(row.encoder), scale, 0).train.max_minutes
+    if minutes is not None and own is not None:
+        minutes = min(minutes, own)
+    reproduce(home, scale, 1, rows=[row.encoder], minutes=minutes, **given)
+
+
+def _recorded(path: Path, row: str) -> dict[str, Any] | None:
+    """The record of a row's first seed in the file of a table, which may have been trained on another machine."""
+    entries = read_json(path)["runs"] if path.is_file() else []
+    return next((entry for entry in entries if (entry["row"], entry["seed"]) == (row, 0)), None)
 
 
 def tune(

@@ -120,7 +120,7 @@ def test_shares_of_a_profile_are_those_of_the_workload():
     assert sum(found.values()) == pytest.approx(1)
     assert min(found.values()) > 0
     table = page.profile_table({"small_set_full": {"products": 0.5, "pooling": 0.25, "rest": 0.25}})
-    assert table.splitlines()[-1] == "| `small_set_full` | 50% | 25% | 25% |"
+    assert table.splitlines()[-1] == "| `small_set_train_full` | 50% | 25% | 25% |"
 
 
 @pytest.mark.slow

@@ -65,6 +65,8 @@ def test_gradients_are_values():
         ({"momentum": -0.1}, "momentum must be from 0 to below 1, got -0.1"),
         ({"momentum": float("nan")}, "momentum must be from 0 to below 1, got nan"),
         ({"nesterov": True}, "nesterov=True needs a momentum above 0, got momentum=0"),
+        ({"stop_below": float("nan")}, "stop_below must be 0 or more, or None to take all steps, got nan"),
+        ({"stop_below": -1.0}, "stop_below must be 0 or more, or None to take all steps, got -1.0"),
         ({"clip_norm": 0.0}, "clip_norm must be above 0, or None for no clipping, got 0.0"),
         ({"clip_norm": float("nan")}, "clip_norm must be above 0, or None for no clipping, got nan"),
     ],

@@ -375,11 +375,18 @@ def test_sizes_come_from_the_encoder_or_must_be_given():
 
 def test_an_initial_set_of_ones_own():
     class Corner(nn.Module):
+        def __init__(self, size: int = 5):
+            super().__init__()
+            self.size = size
+
         def forward(self, code, keys=None):
-            return code.vector.new_full((len(code), 5, 3), 0.25)
+            return code.vector.new_full((len(code), self.size, 3), 0.25)
 
     prediction = make(initial=Corner())(vectors())
     assert prediction.elements[0].eq(0.25).all()
+    for size in (1, 4, 6):
+        with pytest.raises(ValueError, match=rf"initial set must have shape \(B, 5, 3\), got \(3, {size}, 3\)"):
+            make(initial=Corner(size))(vectors())
 
 
 def test_bad_options_are_named():

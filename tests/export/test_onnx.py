@@ -333,7 +333,7 @@ def test_models_that_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("onnxscript", "setpredict.export.onnx_file"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(UserError, match=re.escape("pip install 'setpredict[export]'")):
+    with pytest.raises(UserError, match=re.escape("pip install -c constraints.txt -e '.[export]'")):
         model.to_onnx(path)
 
 

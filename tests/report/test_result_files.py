@@ -74,7 +74,7 @@ def test_coco_results_give_the_ap_of_evaluate(images: Path, run: Path, tmp_path:
     out = tmp_path / "results.json"
     assert command(["predict", str(run), str(images / "images"), "--coco", str(out)]) == 0
     told = capsys.readouterr()
-    assert "takes images (PNG, JPEG or WebP), resized to 64×64 pixels, predicts up to 2 boxes" in told.err
+    assert "takes images (PNG, JPEG or WebP), resized to 64×64 pixels, and predicts up to 2 boxes" in told.err
     assert f"Written: {out} (ids of {images / 'train.json'})" in told.err
     assert told.out == ""
     with contextlib.redirect_stdout(io.StringIO()):

@@ -54,7 +54,7 @@ def place(tmp_path, monkeypatch):
 
 def test_mean_and_deviation_are_beside_the_papers_numbers():
     ((_, heads, cells),) = lay_out("mnist", RUNS)
-    assert heads == ["model", "chamfer ×1000", "minutes", "steps", "runs"]
+    assert heads == ["model", "chamfer ×1000", "minutes", "training steps", "runs"]
     assert cells == [
         ["MLP", "2.000 (0.21 ± 0.18)", "2", "1,000", "1"],
         ["DSPN (all), 10 steps", "0.200 ± 0.141 (0.09 ± 0.01)", "2", "1,000", "2"],
@@ -153,9 +153,12 @@ def test_page_figure_and_check(place, capsys):
 
 def test_the_data_is_named():
     scenes = {"name": "scenes", "min_objects": 3, "max_objects": 6, "size": 64}
-    assert "3 to 6 objects, 64×64 pixels" in data_used([RUNS[0] | {"config": {"data": scenes}}])
+    told = {table: data_used(table, [RUNS[0] | {"config": {"data": scenes}}]) for table in ("clevr-state", "images")}
+    assert all("3 to 6 objects, 64×64 pixels" in text for text in told.values())
+    assert "The paper's numbers, in parentheses, are CLEVR's" in told["clevr-state"]
+    assert "The paper's numbers" not in told["images"]
     renders = {"name": "clevr", "folder": "$SETPREDICT_DATA/clevr-renders"}
-    assert "from $SETPREDICT_DATA/clevr-renders" in data_used([RUNS[0] | {"config": {"data": renders}}])
+    assert "from $SETPREDICT_DATA/clevr-renders" in data_used("clevr-state", [RUNS[0] | {"config": {"data": renders}}])
 
 
 def test_without_files_there_is_no_page(tmp_path, monkeypatch, capsys):

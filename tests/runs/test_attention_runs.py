@@ -111,3 +111,19 @@ def test_predictions_do_not_depend_on_the_batch(tmp_path):
         together = model.predict(sets)
         for i, one in enumerate(sets):
             torch.testing.assert_close(model.predict([one]).elements[0], together.elements[i])
+
+
+@pytest.mark.parametrize("method", DECODERS)
+@pytest.mark.filterwarnings("ignore:.*bfloat16.*")
+def test_every_weight_is_trained_in_mixed_precision(method, tmp_path):
+    """Weights that are used without gradients first must not be kept so for the rest of the step."""
+    weights = {}
+    for name, changes in {"mixed": {"precision": "bf16-mixed"}, "exact": {}, "still": {"lr": 1e-30}}.items():
+        chosen = experiment(method, images=True)
+        chosen.train = replace(chosen.train, accelerator="cpu", max_steps=2, **changes)
+        train_run(chosen, tmp_path / name, console=Console(quiet=True))
+        weights[name] = load(tmp_path / name).model.state_dict()
+    still = weights.pop("still")
+    mixed, exact = ({k for k in still if not torch.equal(still[k], w[k])} for w in weights.values())
+    assert any(k.startswith("decoder.") for k in exact)
+    assert mixed == exact

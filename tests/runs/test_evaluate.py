@@ -187,6 +187,7 @@ def test_coco_files_with_fewer_or_reordered_categories(tmp_path, monkeypatch):
         batch = task.test.batch(np.arange(4), 0)
         kinds = [like.fields(batch.target.elements[i, 0]).categories["category"] for i in range(4)]
         assert kinds == [names[i % len(names)] for i in range(4)]
+        assert len(task.split("all")) == 4
     with pytest.raises(UserError, match="has boxes of 'bird', but the model knows cat, dog"):
         open_like(write_coco(tmp_path / "d", ["bird"]), like)
 
@@ -208,5 +209,5 @@ def test_a_clevr_folder_with_one_split(tmp_path, monkeypatch):
     (tmp_path / "train.json").rename(out / "scenes" / "CLEVR_train_scenes.json")
     only_train = open_path(out, size=16)
     assert only_train.test is only_train.val
-    assert len(open_like(out, complete).test) == 5
+    assert len(open_like(out, complete).test) == len(open_like(out, complete).split("all")) == 5
     assert len(replace(only_train).train) + len(only_train.val) == 5

@@ -1,6 +1,7 @@
 """Resuming a finished run: it goes on if its limits were raised, and otherwise nothing is changed. What ended a run."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from setpredict.config import TrainConfig
 from setpredict.core.errors import UserError
+from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.train import train_run
 from setpredict.training.limits import ended_by
@@ -40,7 +42,8 @@ def test_other_options_that_leave_nothing_to_train_change_nothing(tiny, run_fold
 def test_a_finished_run_goes_on_with_a_higher_limit(tiny, run_folder):
     go(tiny, run_folder)
     further = replace(tiny, train=replace(tiny.train, max_steps=15))
-    assert "was finished at step 12, after 0.0 minutes: its training continues." in go(further, run_folder, resume=True)
+    text = go(further, run_folder, resume=True)
+    assert re.search(r"was finished at step 12, after \d\.\d minutes: its training continues\.", text)
     summary = RunFolder(run_folder).read_summary()
     assert summary
     assert summary["step"] == 15
@@ -61,3 +64,14 @@ def test_a_finished_run_goes_on_with_a_higher_limit(tiny, run_folder):
 )
 def test_the_limit_that_ended_a_run(train: TrainConfig, step: int, seconds: float, expected: str):
     assert ended_by(train, step, seconds, batches=10) == expected
+
+
+def test_better_weights_do_not_keep_the_scores_of_others(tiny, run_folder):
+    go(tiny, run_folder)
+    folder = RunFolder(run_folder)
+    evaluate_run(run_folder)
+    assert folder.read_evaluation()
+    go(tiny, run_folder, resume=True)  # nothing to train
+    assert folder.read_evaluation()
+    assert "best so far" in go(replace(tiny, train=replace(tiny.train, max_steps=15)), run_folder, resume=True)
+    assert folder.read_evaluation() is None

@@ -127,3 +127,22 @@ def test_errors_name_the_split_and_the_sample():
             memory(data)
     with pytest.raises(UserError, match="val, sample 0: the input is a vector of 3 numbers"):
         memory((inputs, sets), val=(inputs[:2, :3], sets[:2]))
+
+
+def test_options_of_the_data_count(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = [rng.random((3, 2)) for _ in range(40)]
+    given = {"data.train": 16, "data.val": 2, "data.augment.rotate": ["x0", "x1"]}
+    run = fit((sets, sets), folder=tmp_path / "run", options={**SHORT, **given}, console=QUIET)
+    assert (len(run.data.train), len(run.data.val)) == (16, 2)
+    with pytest.raises(UserError, match="rotate needs two or three different numbers of x0, x1, got x y"):
+        fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augment.rotate": ["x", "y"]}, console=QUIET)
+    with pytest.raises(UserError, match="augmentation is for images"):
+        fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augmented": True}, console=QUIET)
+
+
+def test_an_empty_input_set_may_be_an_empty_list():
+    inputs = [[[0.1, 0.2], [0.3, 0.4]], [], [[0.5, 0.6]], np.zeros((0, 2))]
+    task = memory((inputs, inputs), val=0.0)
+    sizes = task.train.batch(np.arange(4), 0).input.sizes  # pyright: ignore[reportAttributeAccessIssue]
+    assert sizes.tolist() == [2, 0, 1, 0]

@@ -196,3 +196,19 @@ def test_validation_takes_a_tenth_of_the_time_at_most(images, tmp_path, monkeypa
     summary = run.read_summary()
     assert summary
     assert 2 <= count <= 2 + summary["seconds"] / 4.5
+
+
+def test_patience_does_not_count_validations_of_the_warm_up(images, tmp_path, monkeypatch):
+    worse = iter(range(100))
+    real = training_run.evaluate
+
+    def evaluate_worse(*args, **given):
+        return replace(real(*args, **given), score=(float(next(worse)), 0.0))
+
+    monkeypatch.setattr(training_run, "evaluate", evaluate_worse)
+    images.input = replace(images.input, warmup=5)
+    images.train = replace(images.train, val_every=1, patience=2, max_steps=20)
+    go(images, tmp_path / "run")
+    summary = RunFolder(tmp_path / "run").read_summary()
+    assert summary is not None
+    assert summary["step"] == 7  # two validations after the warm-up

@@ -24,6 +24,12 @@ FRESH = {
     "transformer": ModelConfig(
         5, 2, input=InputConfig("set", 2), decoder=DecoderConfig("transformer", THREE_STEPS, width=16, heads=2)
     ),
+    "transformer on one token": ModelConfig(
+        5, 2, input=InputConfig("vector", 7), decoder=DecoderConfig("transformer", THREE_STEPS, width=16, heads=2)
+    ),
+    "slots on one token": ModelConfig(
+        5, 2, input=InputConfig("set", 2, tokens="vector"), decoder=DecoderConfig("slots", THREE_STEPS, width=16)
+    ),
     "slots on an image": ModelConfig(
         5, 2, input=InputConfig("conv", 32, widths=(8, 16)), decoder=DecoderConfig("slots", THREE_STEPS, width=16)
     ),

@@ -305,8 +305,8 @@ def test_evaluation_on_other_data_writes_nothing(tiny, run_folder):
 def test_data_that_have_changed_are_not_resumed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def write(largest: float) -> None:
-        rows = [{"input": [i, largest], "set": [[i / 20, 0.5]]} for i in range(20)]
+    def write(largest: float, count: int = 20) -> None:
+        rows = [{"input": [i % 20, largest], "set": [[i % 20 / 20, 0.5]]} for i in range(count)]
         Path("train.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     write(1.0)
@@ -315,3 +315,14 @@ def test_data_that_have_changed_are_not_resumed(tmp_path, monkeypatch):
     write(7.0)
     with pytest.raises(UserError, match=r"data of runs/one have changed: input_offset was .* Start a new run"):
         train_run(RunFolder("runs/one").read_experiment(), "runs/one", resume=True)
+    with pytest.raises(UserError, match=r"have changed since its training: input_offset was .*on the new data: --data"):
+        evaluate_run("runs/one")
+    write(1.0, count=23)  # another division into train and val: samples that were trained on would be measured
+    with pytest.raises(UserError, match="a random division of 23 samples, where there were 20, so val has samples"):
+        train_run(RunFolder("runs/one").read_experiment(), "runs/one", resume=True)
+    with pytest.raises(UserError, match="a random division of 23 samples"):
+        evaluate_run("runs/one")
+    (row,) = evaluate_run("runs/one", data=tmp_path)
+    assert row.samples == 23
+    Path("val.jsonl").write_text(Path("train.jsonl").read_text())  # has samples of its own now
+    assert evaluate_run("runs/one")[0].samples == 23

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from setpredict.config import SceneOptions
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, not_installed
 
 TableName = Literal[
     "mnist", "clevr-state", "clevr-box", "renders-state", "renders-box", "points", "numbering", "multisets",
@@ -173,7 +173,7 @@ def serve(
     try:
         from setpredict.web.server import serve as start
     except ModuleNotFoundError as e:
-        raise UserError(f"the web page needs {e.name}: pip install -e '.[web]' in the checkout") from None
+        raise not_installed("the web page", e, "web") from None
 
     if not 0 <= port <= 65535:
         raise UserError(f"--port must be from 0 to 65535, got {port}")

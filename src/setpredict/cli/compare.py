@@ -21,9 +21,9 @@ DEFAULT_METHODS = ("mlp", "dspn", "idspn", "slots", "transformer")
 class CompareOptions:
     """Train methods on the same data for the same time, and write one page that compares them.
 
-    setpredict compare PRESET [--methods mlp dspn idspn slots transformer] [--scale small|paper] [options]. A method can
-    also be your own decoder, as package.module:Class. The same command continues an interrupted comparison. All other
-    options are those of `setpredict train`; given here, they hold for every method.
+    setpredict compare PRESET [--methods mlp dspn idspn slots transformer] [--scale small|medium|paper] [options]. A
+    method can also be your own decoder, as package.module:Class. The same command continues an interrupted comparison.
+    All other options are those of `setpredict train`; given here, they hold for every method.
     """
 
     experiment: Annotated[Experiment, arg(name="")]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, not_installed
 
 
 def export(
@@ -55,7 +55,7 @@ def site(out: Positional[Path]) -> None:
     try:
         from setpredict.site.write import write_site
     except ModuleNotFoundError as e:
-        raise UserError(f"the site needs {e.name}: pip install 'setpredict[web,export]'") from None
+        raise not_installed("the site", e, "web,export") from None
 
     write_site(out, print)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

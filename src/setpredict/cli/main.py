@@ -47,7 +47,13 @@ COMMANDS = {
 }
 
 
-LISTS = ("--allowed-host", "--methods", "--rows", "--run", "--samples", "--steps")
+LISTS = {
+    "compare": {"--methods"},
+    "evaluate": {"--steps"},
+    "reproduce": {"--rows"},
+    "plot": {"--samples", "--steps"},
+    "serve": {"--run", "--allowed-host"},
+}
 """Options that take several values, which may also be given one by one: --run A --run B is --run A B."""
 
 
@@ -89,6 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def joined(words: Sequence[str]) -> list[str]:
     """The words with each list's values in one place, its first; without this, only the last would count."""
+    options = LISTS.get(words[0], set()) if words else set()
     first: list[str] = []
     groups, lists = [first], dict[str, list[str]]()
     current = first
@@ -96,7 +103,7 @@ def joined(words: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if not word.startswith("--"):
             current.append(word)
-        elif name not in LISTS:
+        elif name not in options:
             groups.append(current := [word])
         else:
             if name not in lists:

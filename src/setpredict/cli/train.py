@@ -23,7 +23,7 @@ from setpredict.presets import METHODS, PRESETS, SCALES, preset
 
 @dataclass
 class TrainOptions:
-    """Train a model: setpredict train PRESET [--method M] [--scale small|paper] [options].
+    """Train a model: setpredict train PRESET [--method M] [--scale small|medium|paper] [options].
 
     Methods are dspn, idspn, slots, transformer, mlp, lstm and dense; without one, it is dspn, or for the preset folder
     what fits the data. The preset, the method and the scale choose the defaults that are shown here, and which options

@@ -24,7 +24,7 @@ METHOD_LINES = {
     "mlp": "a list from an MLP, without an inner loop",
     "lstm": "a list from an LSTM",
     "dense": "one proposal per cell of the image; for images with known places",
-    "auto": "dspn; for your own data without places in images, idspn (the default)",
+    "auto": "the default: dspn; for your own data dspn from a dense head (images with boxes or points), else idspn",
 }
 SCALE_LINES = {
     "small": "for two CPU cores, ends after minutes (the default)",

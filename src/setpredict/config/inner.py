@@ -48,6 +48,8 @@ class GradientDescent:
             raise UserError("nesterov=True needs a momentum above 0, got momentum=0")
         if not 0 <= self.penalty < float("inf"):
             raise UserError(f"penalty must be 0 or more, got {self.penalty}")
+        if self.stop_below is not None and not 0 <= self.stop_below < float("inf"):
+            raise UserError(f"stop_below must be 0 or more, or None to take all steps, got {self.stop_below}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise UserError(f"clip_norm must be above 0, or None for no clipping, got {self.clip_norm}")
         if self.clip_norm is not None and self.clip_norm > 1e18:  # float32 must hold its square

@@ -22,3 +22,8 @@ class NotFinite(UserError):
     Traceback (most recent call last):
     setpredict.core.errors.NotFinite: set 1, element 0 is nan
     """
+
+
+def not_installed(what: str, missing: ModuleNotFoundError, extra: str) -> UserError:
+    """The error of a part of the library whose optional packages are missing."""
+    return UserError(f"{what} needs {missing.name}: pip install -c constraints.txt -e '.[{extra}]' in the checkout")

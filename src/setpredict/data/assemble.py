@@ -101,6 +101,7 @@ def assemble(
         max_input_size=max(input_sizes, default=0),
         input_variable=len(input_sizes) > 1 if input_sizes else None,
         has_centers=has_centers,
+        divided=0 if "val" in sources else len(targets["train"]),
         auto_encodes=train.input_kind == "set" and all(r.inputs == r.sets for r in sources.values()),
     )
 

@@ -4,6 +4,7 @@ units without the data.
 
 from __future__ import annotations
 
+import json
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ class NoData:
 def to_description(task: SetTask) -> dict[str, Any]:
     """All fields of a task except its splits, as values for JSON."""
     return {f.name: getattr(task, f.name) for f in fields(task) if f.name not in SPLITS}
+
+
+def changed_since(before: SetTask, now: SetTask) -> str:
+    """What has changed in the data of a model, so that its numbers or its splits mean something else; else empty."""
+    was, has = to_description(before), to_description(now)
+    for name in ("feature_names", "categories", "offset", "scale", "input_offset", "input_scale"):
+        if json.dumps(was[name]) != json.dumps(has[name]):  # JSON has no tuples
+            return f"{name} was {short(was[name])} and is {short(has[name])}"
+    if before.divided and now.divided and before.divided != now.divided:
+        counts = f"{now.divided:,} samples, where there were {before.divided:,}"
+        return f"train and val are a random division of {counts}, so val has samples that were trained on"
+    return ""
 
 
 def read_description(path: Path) -> SetTask:

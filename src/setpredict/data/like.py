@@ -119,13 +119,14 @@ class ConvertedSplit:
 
 
 def _complete(task: SetTask) -> SetTask:
-    """The task with all its samples as the test split, if it has neither val nor test samples of its own."""
+    """The task with all its samples as val and test, and none to train, if it has neither val nor test of its own."""
     train, val = (unaugmented(task.split(name)) for name in ("train", "val"))
     if task.test is not task.val or not isinstance(train, StoredSplit) or not isinstance(val, StoredSplit):
         return task
     if train.targets is not val.targets:  # val has a file of its own
         return task
-    return replace(task, test=train.joined(val))
+    everything = train.joined(val)
+    return replace(task, train=replace(train, chosen=train.chosen[:0]), val=everything, test=everything)
 
 
 def _conversion(task: SetTask, like: SetTask) -> Conversion:

@@ -77,6 +77,8 @@ class SetTask:
     """Images: whether batches have the elements' centers in the image, which a dense head needs."""
     auto_encodes: bool = False
     """Sets as inputs: whether each is its own target. Only then can input and output share one encoder."""
+    divided: int = 0
+    """Your own data without validation samples of their own: how many samples were divided into train and val."""
 
     def __post_init__(self) -> None:
         if not self.feature_names:

@@ -135,7 +135,7 @@ class DSPN(nn.Module):
             z = code.vector
             if any(p.dtype in HALF for p in self.encoder.parameters()):
                 raise ValueError("weights must be float32 or float64 here; for half precision use torch.autocast")
-            state = self.initial(code, keys) if start is None else self._state_of(start, z)
+            state = self._initial_state(code, keys) if start is None else self._state_of(start, z)
             scale = None if self.step_scale is None else self.step_scale.to(z.dtype)
             if self.held:
                 moves = torch.arange(state.shape[-1], device=z.device) >= self.held  # (C,)
@@ -186,6 +186,13 @@ class DSPN(nn.Module):
         if self.mask_kind == "clamp":
             mask = mask.clamp(0, 1)
         return torch.cat([elements, mask], dim=-1)
+
+    def _initial_state(self, code: Code, keys: Tensor | None) -> Tensor:
+        state = self.initial(code, keys)
+        N, C = self.max_size, self.features + (self.mask_kind != "none")
+        if state.shape[1:] != (N, C):  # somebody's own
+            raise ValueError(f"the initial set must have shape (B, {N}, {C}), got {tuple(state.shape)}")
+        return state
 
     def _state_of(self, start: Sets, z: Tensor) -> Tensor:
         if start.elements.shape != (len(z), self.max_size, self.features):

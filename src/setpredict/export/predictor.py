@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from setpredict import __version__
 from setpredict.config import ModelConfig, to_json
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, not_installed
 from setpredict.data.description import to_description
 from setpredict.data.task import SetTask
 from setpredict.export.quiet import quiet
@@ -45,7 +45,7 @@ def export_predictor(
     try:
         from setpredict.export.onnx_file import write_onnx
     except ModuleNotFoundError as e:
-        raise UserError(f"the export needs {e.name}: pip install 'setpredict[export]'") from None
+        raise not_installed("the export", e, "export") from None
     from setpredict.export.trace import trace
 
     assert isinstance(model, nn.Module)

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
 from setpredict.metrics.units import heading, shown
 from setpredict.report.figures.by_step import losses_by_step
@@ -38,6 +39,8 @@ def write_reports(
         console: Where the files are listed (None: nowhere).
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
     """
+    if out is not None and len(names) < 2:
+        raise UserError(f"--out {out} is the file of a comparison; the report of a single run is RUN/report.html")
     console = console or Console(quiet=True)
     runs = [load(name, allow_own_code=allow_own_code) for name in names]
     folders = [run.own_folder for run in runs]

@@ -26,7 +26,7 @@ SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
 """The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
 
-Numbers in brackets are the papers': DSPN's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for
+Numbers in parentheses are the papers': DSPN's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for
 boxes, the corrected evaluation of its appendix), and for iDSPN those of its own paper, which evaluates differently.
 Ours were trained on a CPU for the minutes in the tables. The weights with the best validation score are tested; curves
 show validation scores. Nothing was chosen by a test score.
@@ -91,23 +91,24 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
     """
     content = read_json(path)
     study, entries = studies()[content["table"]], content["runs"]
-    about = f"{study.title}, scale {content['scale']}\n\n{study.about} {data_used(entries)}\n"
+    title = f"{study.title}, scale {content['scale']}"
+    data = data_used(content["table"], entries)
     complete = [
         (f"**{name}**\n\n" if study.groups else "") + markdown(heads, cells)
         for name, heads, cells in lay_out(content["table"], entries)
     ]
-    names = [n for n in metric_names(entries) if n in SHOWN or not n.startswith("AP")]
+    names = [n for n in metric_names(entries) if (n in SHOWN or not n.startswith("AP")) and tells(entries, n)]
     whole = study.by_size or (not study.groups and (folded or names == metric_names(entries)))
     main = complete if whole else []
     if not whole and not study.groups:
         main = [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
     by_time = study.by_time or study.by_size or (not study.groups and timed(entries))
-    what = "Validation scores by training time" if by_time else "Test scores of every answer"
+    drawing = "Validation scores by training time" if by_time else "Test scores of every answer"
     if study.by_size:
-        what = "Test errors by the size of the sets"
+        drawing = "Test errors by the size of the sets"
     if by_time or answered(content["table"], entries):
-        main.append(_image(what, images / f"results-{path.stem}.svg", page))
+        main.append(_image(drawing, images / f"results-{path.stem}.svg", page))
     rows = path.with_suffix(".png")
     remarks = path.with_suffix(".md")
     said, _, more = (remarks.read_text(encoding="utf-8") if remarks.is_file() else "").partition(DETAILS)
@@ -119,9 +120,10 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
         *([more.strip() + "\n"] if more.strip() else []),
         origins(entries),
     ]
+    what = f"commands, seeds, time, hardware ({path.name})"
     if folded:
-        return [f"### {about}", _fold(f"Table, commands, seeds, time, hardware ({path.name})", [*main, *details])]
-    return [f"## {about}", *main, _fold(f"Details, commands, seeds, time, hardware ({path.name})", details)]
+        return [f"### {title}\n\n{study.about}\n", _fold(f"Table, {what}", [f"{data}\n", *main, *details])]
+    return [f"## {title}\n\n{study.about} {data}\n", *main, _fold(f"Details, {what}", details)]
 
 
 def _fold(what: str, paragraphs: Sequence[str]) -> str:
@@ -134,16 +136,16 @@ def _image(what: str, path: Path, page: Path) -> str:
     return f"![{what}]({shown.as_posix()})\n"
 
 
-def data_used(entries: Sequence[Entry]) -> str:
+def data_used(table: str, entries: Sequence[Entry]) -> str:
     """A sentence on the data of a table, from its runs."""
     data = entries[0]["config"]["data"]
     tested = entries[0]["evaluations"][0]["samples"]
     if data["name"] == "scenes":
         objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
-        return (
-            f"Data: generated scenes ({objects}), tested on {tested:,}. The paper's numbers, in brackets, are CLEVR's "
-            "and not comparable. (If `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
-        )
+        compared = any(name.startswith(e["row"]) for name in TABLES.get(table, {}) for e in entries)
+        paper = " The paper's numbers, in parentheses, are CLEVR's and not comparable." if compared else ""
+        other = "(If `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
+        return f"Data: generated scenes ({objects}), tested on {tested:,}.{paper} {other}"
     folder = f" from {data['folder']}" if data["folder"] else ""
     return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 
@@ -155,7 +157,7 @@ def plain(results: Path, table: Path) -> Entry | None:
 
 
 def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
-    """Name, heads and cells of each table: mean ± deviation over the seeds, the paper's numbers in brackets."""
+    """Name, heads and cells of each table: mean ± deviation over the seeds, the paper's numbers in parentheses."""
     if studies()[table].by_size:
         return [(table, *size_columns(entries, metric_names(entries)[0]))]
     if not studies()[table].groups:
@@ -199,7 +201,12 @@ def _table(
             numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
             trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
             cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
-    return ["model", *map(heading, names), "minutes", "steps", "runs"], cells
+    return ["model", *map(heading, names), "minutes", "training steps", "runs"], cells
+
+
+def tells(entries: Sequence[Entry], name: str) -> bool:
+    """Whether a metric is worth a visible column: not if it is 0 % in every row."""
+    return not percent(name) or any(e["metrics"].get(name) for entry in entries for e in entry["evaluations"])
 
 
 def metric_names(entries: Sequence[Entry]) -> list[str]:

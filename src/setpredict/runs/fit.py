@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from setpredict.build import augment
+from setpredict.build import counts_of, varied
 from setpredict.core.errors import UserError
 from setpredict.data.sources.memory import memory
 from setpredict.data.task import SetTask
@@ -65,9 +65,8 @@ def fit(
     if minutes is not None:
         given["train.max_minutes"] = minutes
     experiment = changed(experiment, given)
-    augmented = experiment.data.augmented is not False and task.input_kind == "image"
-    seen = augment(task, experiment.data.augment, experiment.data.seed) if augmented else task
-    train_run(experiment, folder, resume=resume, console=console, task=seen)
+    task = task.limited(**counts_of(experiment.data))
+    train_run(experiment, folder, resume=resume, console=console, task=varied(task, experiment.data))
     run = load(folder)
     run.data = task
     return run

@@ -235,6 +235,11 @@ class RunFolder:
         to.write_description(self.read_description())
         to.write_record(record)
 
+    def remove_evaluations(self) -> None:
+        """Delete the scores of the best weights, before others replace these."""
+        for path in self.path.glob("evaluation-*.json"):
+            path.unlink(missing_ok=True)
+
     def read_token(self) -> str | None:
         try:
             return self.token_path.read_text(encoding="ascii").strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 from setpredict.build import make_task
 from setpredict.config import DataConfig, Experiment, LossConfig, from_dict
 from setpredict.core.errors import UserError
-from setpredict.data.description import read_description
+from setpredict.data.description import changed_since, read_description
 from setpredict.data.task import SetTask
 from setpredict.model import CONFIG, SetPredictor, read_config
 from setpredict.runs.card import Card
@@ -38,8 +38,12 @@ class LoadedRun:
 
     @cached_property
     def data(self) -> SetTask:
-        """The data set with its samples, loaded when first used."""
-        return make_task(self.experiment.data)
+        """The data set with its samples, loaded when first used; a UserError if it has changed since the training."""
+        task = make_task(self.experiment.data)
+        if self.folder is not None and (changed := changed_since(self.task, task)):
+            advice = f"Restore them, or measure it on the new data: --data.folder {self.experiment.data.folder}"
+            raise UserError(f"the data of {self.name} have changed since its training: {changed}. {advice}")
+        return task
 
     @property
     def steps(self) -> int:

@@ -93,7 +93,7 @@ def predict_files(
         else:
             given = torch.stack(values)
         # in float64 until they are in a range of about 1: float32 cannot tell large numbers apart
-        predicted = run.model.predict(task.normalize_input(given).to(torch.float32), steps).to("cpu")
+        predicted = run.model.predict(task.normalize_input(given), steps).to("cpu")
         scores = predicted.mask.clamp(0, 1)
         for i, name in enumerate(names):
             present = scores[i] > threshold
@@ -106,11 +106,11 @@ def accepts(task: SetTask) -> str:
 
     >>> from setpredict.runs.loaded import load
     >>> accepts(load("points-idspn").task)
-    'takes sets of up to 10 elements of 2 numbers, predicts up to 10 points (x, y)'
+    'takes sets of up to 10 elements of 2 numbers and predicts up to 10 points (x, y)'
     """
     most = task.max_input_size or task.max_size
     given = {
-        "image": f"images (PNG, JPEG or WebP), resized to {task.input_size}×{task.input_size} pixels",
+        "image": f"images (PNG, JPEG or WebP), resized to {task.input_size}×{task.input_size} pixels,",
         "vector": f"vectors of {task.input_size} numbers",
         "set": f"sets of up to {most} elements of {task.input_size} numbers",
     }[task.input_kind]
@@ -118,7 +118,7 @@ def accepts(task: SetTask) -> str:
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     many = "up to " if task.variable else "always "
     elements = "corners" if task.kind == "polygons" else task.kind
-    return f"takes {given}, predicts {many}{task.max_size} {elements} ({shown})"
+    return f"takes {given} and predicts {many}{task.max_size} {elements} ({shown})"
 
 
 def _read_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +19,8 @@ from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.threads import threads_restored
 from setpredict.core.weights import build_without_data, bytes_of
-from setpredict.data.description import to_description
+from setpredict.data.description import changed_since
 from setpredict.data.inside_out import inside_out_boxes
-from setpredict.data.io.json_text import short
 from setpredict.data.task import SPLITS, SetTask
 from setpredict.encoders import ResNetEncoder
 from setpredict.encoders.images.pretrained import load_pretrained
@@ -90,7 +88,7 @@ def train_run(
         console = Console(quiet=True)
     task = task or make_task(experiment.data)
     if resume:
-        _check_same_units(run, task)
+        _check_same_data(run, task)
     for split in SPLITS:
         if not len(task.split(split)):
             raise UserError(f"the {split} split of {task.name} is empty; training needs samples in all three splits")
@@ -148,15 +146,12 @@ def _locked(fabric: Fabric, run: RunFolder) -> Iterator[None]:
         yield
 
 
-def _check_same_units(run: RunFolder, task: SetTask) -> None:
-    """Raise if files of the data have changed since the run began, so that its numbers mean something else."""
-    before, now = to_description(run.read_description()), to_description(task)
-    for name in ("feature_names", "categories", "offset", "scale", "input_offset", "input_scale"):
-        if json.dumps(before[name]) != json.dumps(now[name]):  # JSON has no tuples
-            raise UserError(
-                f"the data of {run} have changed: {name} was {short(before[name])} and is {short(now[name])}. Start a "
-                f"new run from its weights: --init-from {run}"
-            )
+def _check_same_data(run: RunFolder, task: SetTask) -> None:
+    """Raise if the data have changed since the run began, so that its numbers or splits mean something else."""
+    if changed := changed_since(run.read_description(), task):
+        raise UserError(
+            f"the data of {run} have changed: {changed}. Start a new run from its weights: --init-from {run}"
+        )
 
 
 def _check_folder(folder: RunFolder, resume: bool) -> None:

@@ -187,7 +187,7 @@ class TrainingRun:
         seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", workers=train.workers)
         self.last, state.validated_at = seen, state.step
         better = tuple(seen.score) < tuple(state.best)
-        state.stale = 0 if better else state.stale + 1
+        state.stale = 0 if better or state.warming else state.stale + 1  # no decoder is trained in a warm-up
         if better:
             state.best = tuple(seen.score)
         if self.fabric.is_global_zero:
@@ -196,6 +196,7 @@ class TrainingRun:
                     state.step, {"minutes": state.seconds / 60} | {f"val_{k}": v for k, v in seen.metrics.items()}
                 )
             if better:
+                self.folder.remove_evaluations()
                 state.best_weights.save_pretrained(self.folder.best_path)
                 self.folder.write_validation({"step": state.step, **asdict(seen)})
             if train.pictures and self.draw is not None:

@@ -32,8 +32,8 @@ def numbering(scale: Scale) -> Study:
     limit = {**BY_STEPS, "train.max_steps": 3000} if scale == "small" else {}
     about = (
         "The input is a multiset of classes, the output numbers the members of every class 0, 1, 2, … in no "
-        "particular order: equal inputs must get different outputs. Samples with every element right, and single "
-        "elements."
+        "particular order: equal inputs must get different outputs. The scores are the percentages of sets with every "
+        "element right, and of elements that are right."
     )
     return Study("Numbering the members of a class", "numbering", rows, limit, about=about)
 

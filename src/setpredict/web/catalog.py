@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,7 +78,8 @@ class Served:
             return None
         try:
             return self.run.data.split(self.split)
-        except (OSError, UserError):
+        except (OSError, UserError) as e:
+            print(f"{self.name}: no samples: {e}", file=sys.stderr)
             return None
 
     def sample(self, index: int) -> Batch:

@@ -1,5 +1,6 @@
 """The image cache: the resized images, built once, completely or not at all."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -216,3 +217,18 @@ def test_spellings_of_a_folder_share_one_cache(tmp_path: Path, cache: Path, monk
     image_cache("some", [file.relative_to(tmp_path) for file in files], 8)
     assert list(cache.rglob("*.npy")) == [built]
     assert built.stat().st_mtime_ns == before
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
+def test_a_full_disk_is_an_error_and_nothing_is_left(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(descriptor: int, begin: int, length: int) -> None:
+        assert length >= 3 * 3 * 16 * 16
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files = write_images(tmp_path / "in", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OSError, match="No space left"):
+            image_cache("some", files, 16)
+    assert not [file for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock"]
+    assert image_cache("some", files, 16).shape == (3, 3, 16, 16)

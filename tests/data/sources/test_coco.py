@@ -229,3 +229,33 @@ def test_images_outside_the_folder_are_an_error_unless_allowed(root: Path):
     configured = make_task(DataConfig("coco", str(root), size=16, allow_outside=True))
     for task in (configured, open_path(root, size=16, allow_outside=True)):
         assert len(task.train) + len(task.val) == 3
+
+
+def test_categories_of_a_test_file_may_be_in_another_order(root: Path):
+    test = write(root, lambda made: made["categories"].reverse(), "instances_val2017.json")
+    task = coco(write(root), test, size=8, val=0.0, test_images=root / "train2017")
+    assert task.categories == {"category": ("cat", "dog")}
+    expected, found = (split.batch(np.arange(3), 0).target for split in (task.train, task.test))
+    assert torch.equal(found.elements, expected.elements)
+
+
+def test_two_ids_may_have_the_same_name(root: Path):
+    """As in exports that have a class and its supercategory, of the same name and without boxes."""
+    task = coco(write(root, lambda made: made["categories"].append({"id": 0, "name": "dog"})), size=8, val=0.0)
+    assert task.categories == {"category": ("cat", "dog")}
+    assert task.train.batch(np.arange(1), 0).target.elements[0, :, 4:].tolist() == [[0, 1], [1, 0]]
+
+
+def test_images_are_not_searched_beside_the_data_set(root: Path):
+    data = root / "coins"
+    (data / "images").mkdir(parents=True)
+    (root / "train").mkdir()  # of something else
+    for name, size in (("a.png", (40, 20)), ("b.png", (10, 10)), ("c.png", (10, 10))):
+        Image.new("RGB", size, "white").save(data / "images" / name)
+        Image.new("RGB", size, "black").save(root / "train" / name)
+    made = content()
+    made["images"][1]["file_name"] = "b.png"
+    (data / "train.json").write_text(json.dumps(made))
+    input = coco(data, size=8, val=0.0).train.batch(np.arange(3), 0).input
+    assert isinstance(input, torch.Tensor)
+    assert input.min() == 1

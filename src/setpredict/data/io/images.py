@@ -120,6 +120,9 @@ def _open_cache(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 def _build(path: Path, name: str, files: Sequence[Path], size: int, workers: int) -> None:
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(len(files), 3, size, size))
+    if hasattr(os, "posix_fallocate"):  # a disk that is full says so now, and not by a bus error later
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
     def store(index: int) -> None:
         array[index] = read_image(files[index], size)

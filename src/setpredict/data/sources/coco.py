@@ -54,7 +54,7 @@ def coco(
     if test is not None:
         known = sources["train"].categories if categories is None else None
         sources["test"] = _read(test, test_images or images, known, max_size, allow_outside, categories)
-    names = tuple(categories or sources["train"].categories.values())
+    names = tuple(dict.fromkeys(categories or sources["train"].categories.values()))
     one_hot = len(names) > 1
     stored = {n: (_images(f"{n}-{max_size}", s, size), s.targets(one_hot)) for n, s in sources.items()}
     N = max(1, *(int(targets.sizes.max()) for _, targets in stored.values()))
@@ -77,6 +77,7 @@ def coco(
         val=validation,
         test=split("test", np.arange(len(stored["test"][1]))) if test else validation,
         has_centers=True,
+        divided=len(stored["train"][1]),
         feature_names=CORNERS + (tuple(f"category {n}" for n in names) if one_hot else ()),
         groups={"category": (4, 4 + len(names))} if one_hot else {},
         categories={"category": names} if one_hot else {},
@@ -151,15 +152,16 @@ def _read(
     known = _category_names(content, path)
     if categories is not None and known != categories:
         raise UserError(f"{path}: its categories differ from those of the training file")
+    known = categories or known  # the same ones, in the order of the training file
     if not known:
         raise UserError(f"{path} has no categories")
-    order = list(names or known.values())
+    order = list(dict.fromkeys(names or known.values()))  # two ids may share a name, as some tools write them
     unknown = {c: name for c, name in known.items() if name not in order}
     for annotation in content["annotations"] if unknown else ():
         if isinstance(annotation, dict) and (c := str(annotation.get("category_id"))) in map(str, unknown):
             name = next(name for number, name in unknown.items() if str(number) == c)
             raise UserError(f"{path} has boxes of {name!r}, but the model knows {', '.join(order)}")
-    position = {c: order.index(name) if names else i for i, (c, name) in enumerate(known.items()) if name in order}
+    position = {c: order.index(name) for c, name in known.items() if name in order}
     frames = {}
     for i, image in enumerate(content["images"]):
         number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
@@ -222,7 +224,8 @@ def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:
 def _image_folder(path: Path, images: str | os.PathLike | None) -> Path:
     if images is not None:
         return Path(images)
-    usual = path.parent.parent / path.stem.removeprefix("instances_")
+    root = path.parent.parent if path.parent.name == "annotations" else path.parent
+    usual = root / path.stem.removeprefix("instances_")
     if usual.is_dir():
         return usual
     return path.parent / "images" if (path.parent / "images").is_dir() else path.parent

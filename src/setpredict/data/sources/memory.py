@@ -78,6 +78,8 @@ def _records(split: str, pairs: Pairs, like: Records | None) -> Records:
     for i, (given, elements) in enumerate(_each(split, pairs)):
         value, kind, width = _input(split, i, given)
         first = like or (records if records.inputs else None)
+        if first and first.input_kind == "set" and (kind, width) == ("vector", 0):  # the empty set as a list
+            kind, width = "set", first.input_width
         if first and (kind, width) != (first.input_kind, first.input_width):
             before = _say(first.input_kind, first.input_width)
             raise UserError(f"{split}, sample {i}: the input is {_say(kind, width)}, not {before}")

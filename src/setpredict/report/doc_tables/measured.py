@@ -29,11 +29,11 @@ def demo_table(path: Path) -> str:
     """The errors of three decoders, from a file of `setpredict demo`."""
     rows = []
     for model in _read(path)["models"]:
-        once, *more = model["error_x1000"].values()  # of a one-shot decoder only one
-        later = f"{more[0]:.3f}" if more and more[0] != once else "–"
-        numbers = [f"{once:.3f}", later, f"{model['parameters']:,}", f"{model['steps_trained']:,}"]
+        (T, once), *more = model["error_x1000"].items()  # of a one-shot decoder only one, after 0 steps
+        later = f"{more[0][1]:.3f}" if more else "–"
+        numbers = [f"{once:.3f}", later, T if more else "–", f"{model['parameters']:,}", f"{model['steps_trained']:,}"]
         rows.append([model["name"], *numbers])
-    return markdown(["decoder", "after T steps", "after 2T steps", "parameters", "steps trained"], rows)
+    return markdown(["decoder", "after T steps", "after 2T steps", "T", "parameters", "steps trained"], rows)
 
 
 def sweep_table(path: Path) -> str:
