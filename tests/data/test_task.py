@@ -201,3 +201,21 @@ def test_elements_without_categories_or_numbers(task: SetTask):
 def test_names_of_numbers_must_differ(task: SetTask):
     with pytest.raises(ValueError, match="numbers must have different feature names, got x, x"):
         SetTask("t", "vector", 1, 4, 2, True, "vectors", task.train, task.val, task.test, feature_names=("x", "x"))
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (1.0, "0.00"),
+        (0.5, "0.00"),
+        (0.05, "0.001"),
+        (0.004, "0.0010"),
+        (6.0, "0.00"),
+        (90.0, "0.00"),
+        (1e4, "0"),
+        (0.0, "0.00"),
+    ],
+)
+def test_numbers_have_as_many_decimals_as_their_range_needs(task: SetTask, span: float, text: str):
+    found = replace(task, offset=(0.001, 0.0), scale=(span, 1.0))
+    assert found.describe([0.0, 0.5]) == f"({text}, 0.50)"

@@ -9,6 +9,7 @@ from rich.console import Console
 from setpredict.data.sources.scenes import scenes
 from setpredict.metrics.baselines import CONSTANT, MEAN, RANDOM
 from setpredict.metrics.matched import ElementErrors
+from setpredict.report import quality
 from setpredict.report.quality import html_tables, print_tables, verdict
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.scores import CocoScores, Scores
@@ -81,3 +82,12 @@ def test_the_report_has_complete_confusion_matrices():
         assert f"{group} of matched elements" in page
     assert "Most frequent" not in page
     assert page.count("<td class='number'>2</td>") == sum((b - a) ** 2 for a, b in task.groups.values())
+
+
+def test_matrices_of_very_many_categories_are_left_out(monkeypatch):
+    monkeypatch.setattr(quality, "MANY_CATEGORIES", 3)
+    task = scenes("state", size=24)
+    page = html_tables([complete(task)], task)
+    for group, names in task.categories.items():
+        assert (f"{group} of matched elements" in page) == (len(names) <= 3)
+    assert "Most frequent confusions: color" in page

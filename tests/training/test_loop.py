@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -89,6 +90,21 @@ def test_mixed_precision_leaves_sets_and_their_loss_exact(tiny, precision, monke
         p.grad = torch.full_like(p, float("nan"))
     with pytest.raises(NotFinite, match="outer gradient"):
         update(fabric, state, train, 0.0)
+
+
+@pytest.mark.parametrize("scale", [65536.0, 0.5])
+def test_a_gradient_that_overflows_at_every_scale_is_noticed(tiny, scale: float):
+    fabric = make_fabric(tiny.train)
+    state = TrainState.fresh(fabric, fresh_model(tiny), tiny.train)
+    state.precision = SimpleNamespace(scaler=torch.amp.GradScaler("cpu", init_scale=scale))  # pyright: ignore
+    for p in state.model.parameters():
+        p.grad = torch.full_like(p, float("inf"))  # which a scaler is for, unless its scale is very small already
+    if scale < 1:
+        with pytest.raises(NotFinite, match="whatever the scale of the loss"):
+            update(fabric, state, tiny.train, 0.0)
+    else:
+        update(fabric, state, tiny.train, 0.0)
+        assert state.step == 1
 
 
 def test_devices_that_are_not_there_are_an_error_in_one_line(tiny, monkeypatch):

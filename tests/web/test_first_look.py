@@ -95,6 +95,11 @@ def test_the_count_is_that_of_the_picture(tiny_page: Page):
         ],
     )
     assert count == [most_pairs(truth, predicted) for truth, predicted in cases] == [1, 0, 1, 2, 2, 0]
+    with_category = tiny_page.driver.execute_async_script(
+        "const done = arguments[0]; import('/static/recovered.js').then((m) => done([2, 3].map("
+        "(coordinates) => m.pairUp([[0.5, 0.5, 1]], [[0.5, 0.5, 0.9]], [0], { coordinates }).size)))"
+    )
+    assert with_category == [1, 0]  # a category is no coordinate
 
 
 def most_pairs(truth: list[list[float]], predicted: list[list[float]]) -> int:

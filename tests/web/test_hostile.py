@@ -9,15 +9,19 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
+import torch
 
 from setpredict.data.sources.multisets import multisets
-from setpredict.web.batching import DecodeQueue
+from setpredict.web.answers import answer as answer_to
+from setpredict.web.batching import DecodeQueue, decode
 from setpredict.web.body_limit import BodyLimit
 from setpredict.web.catalog import Served
-from setpredict.web.limits import Limits, TooBusy
+from setpredict.web.inputs import encode_request
+from setpredict.web.limits import BadInput, Limits, TooBusy
 from setpredict.web.schema import DecodeRequest
 from tests.hostile_images import EPS, many_scans, noise, png, saved, webp_header
 from tests.web.served import Running, tiny
@@ -43,7 +47,8 @@ WRONG = [
     ("points-dspn", {"points": [[0, 0]], "steps": 201}, "steps"),
     ("points-dspn", {"points": [[0, 0]], "steps": -1}, "steps"),
     ("points-dspn", {"points": [[0, 0]], "steps": 2.5}, "steps"),
-    ("points-dspn", {"points": [[0, 0]], "sets": 1}, "sets"),
+    ("points-dspn", {"points": [[0, 0]], "sets": 1}, "body: there is no field 'sets'; the fields are points, vector, "),
+    ("points-dspn", {f"k{i}": 0 for i in range(60_000)}, "there is no field 'k0'; the fields are points"),
     ("points-dspn", {"latent": [0.0] * 7}, "8 numbers"),
     ("points-dspn", {"sample": 7}, "0 to 6"),
     ("points-dspn", {"sample": -1}, "sample"),
@@ -201,6 +206,26 @@ def test_slow_clients_keep_nobody_out(impatient: tuple[str, int]):
             connection.close()
 
 
+def test_clients_that_do_not_read_keep_nobody_out(models: dict[str, Served]):
+    """Each asks for far more than buffers hold, and reads nothing of it."""
+    request = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with Running({"points-mlp": models["points-mlp"]}, Limits(head_seconds=0.5, connections=2)) as address:
+        deaf = [socket.socket() for _ in range(2)]
+        try:
+            for connection in deaf:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect(("127.0.0.1", int(address.rpartition(":")[2])))
+                connection.sendall(2000 * request)
+            assert httpx.get(f"{address}/healthz").status_code == 503
+            until = time.monotonic() + 60
+            while httpx.get(f"{address}/healthz").status_code != 200:
+                assert time.monotonic() < until, "the server still waits for them"
+                time.sleep(0.1)
+        finally:
+            for connection in deaf:
+                connection.close()
+
+
 def test_a_client_that_disconnects_is_no_error(impatient: tuple[str, int], caplog: pytest.LogCaptureFixture):
     with socket.create_connection(impatient) as connection:
         connection.sendall(head(100) + b"{")
@@ -237,6 +262,17 @@ def test_one_bad_request_does_not_spoil_its_batch(models: dict[str, Served]):
         futures[1].result(10)
     futures[2].result(10)
     queue.close()
+
+
+@pytest.mark.parametrize("field", ["elements", "mask", "repr_loss"])
+def test_a_set_that_explodes_is_a_mistake_of_the_input(models: dict[str, Served], field: str):
+    served = models["points-dspn"]
+    question = encode_request(DecodeRequest.model_validate({"points": [[0.1, 0.2]]}), served)
+    prediction = decode([question])
+    assert json.loads(answer_to(question, prediction, 0.0, 1))["repr_loss"]
+    broken = replace(prediction, **{field: getattr(prediction, field).clone().fill_(torch.inf)})
+    with pytest.raises(BadInput, match="values that are not finite; is it in the range of the training data"):
+        answer_to(question, broken, 0.0, 1)
 
 
 def test_requests_that_wait_too_long_are_rejected(models: dict[str, Served]):

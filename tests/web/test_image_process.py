@@ -233,7 +233,7 @@ def test_a_time_limit_of_an_image_has_its_own_message(models: dict[str, Served],
     with Running({"scenes-box": models["scenes-box"]}, Limits(seconds=0.1)) as address:
         late = httpx.post(f"{address}/api/scenes-box/decode", json={"image": text(SMALL)}, timeout=60)
         go_on.set()
-    assert late.status_code == 503
+    assert late.status_code == 504
     assert late.json()["detail"] == "not answered within 0.1 seconds; other images are decoded first; try again"
 
 

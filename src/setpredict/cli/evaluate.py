@@ -19,7 +19,7 @@ def evaluate(
     steps: tuple[int, ...] = (),
     split: Literal["test", "val", "train", "all"] = "test",
     data_folder: Annotated[Path | None, arg(name="data.folder")] = None,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     allow_own_code: bool = False,
 ) -> None:
     """Measure a model on a complete split, beside trivial predictions that every model should beat.
@@ -30,7 +30,7 @@ def evaluate(
         split: Models are selected on val and reported on test; all is for data that the model has not seen.
         data_folder: Other data than the model's own: whatever `setpredict data check` opens. Without a test split of
             its own, all of it is used.
-        batch_size: Samples decoded at once.
+        batch_size: Samples decoded at once (None: 128, or on a GPU as many as in a training step, if these are fewer).
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """
     from rich.console import Console
@@ -47,7 +47,7 @@ def print_evaluation(
     steps: tuple[int, ...] = (),
     split: str = "test",
     data: Path | None = None,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     allow_own_code: bool = False,
 ) -> str:
     """Evaluate and print all tables; returns the verdict."""

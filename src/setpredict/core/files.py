@@ -36,7 +36,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb") as f:
+        with open(temporary, "r+b") as f:  # Windows flushes only what can be written
             os.fsync(f.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -31,9 +32,12 @@ class Fields:
     """In the user's units, by feature name."""
     categories: dict[str, str]
     """The most likely category by group, in the order in which they are read: "large yellow metal cube"."""
+    decimals: tuple[int, ...] = field(default=(), compare=False)
+    """How many decimals of each number are shown (empty: two)."""
 
     def __str__(self) -> str:
-        numbers = ", ".join(f"{value:.2f}" for value in self.numbers.values())
+        decimals = self.decimals or (2,) * len(self.numbers)
+        numbers = ", ".join(f"{value:.{d}f}" for value, d in zip(self.numbers.values(), decimals))
         return " ".join([*([f"({numbers})"] if numbers else []), *self.categories.values()])
 
 
@@ -195,7 +199,15 @@ class SetTask:
         return Fields(
             numbers={self.feature_names[i]: values[i] for i in self.numbers},
             categories={name: self.categories[name][int(np.argmax(scores))] for name, scores in groups.items()},
+            decimals=self.decimals,
         )
+
+    @property
+    def decimals(self) -> tuple[int, ...]:
+        """How many decimals tell the values of each number apart: two if they range over about 1 to 100 units."""
+        spans = [abs(self.scale[i]) if self.scale is not None else 1.0 for i in self.numbers]
+        orders = [round(math.log10(span)) if span > 0 else 0 for span in spans]
+        return tuple(max(0, 2 - (order if order < 0 else max(0, order - 2))) for order in orders)
 
     def describe(self, element: Float[Tensor, " D"] | Sequence[float]) -> str:
         """One element as text, such as "(-2.33, -2.41, 0.73) large yellow metal cube"."""

@@ -11,7 +11,9 @@ from torch import Tensor
 
 def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
     """Clamp every feature to [0, 1], in the decoder's units."""
-    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale or 1.0))
+    if len(set(scale)) <= 1:
+        return lambda elements: elements.clamp(0.0, scale[0] if scale else 1.0)
+    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale))
 
 
 def simplexes(groups: Iterable[tuple[int, ...]]) -> Callable[[Tensor], Tensor]:

@@ -53,7 +53,7 @@ class FSPool(nn.Module):
     def rank_weights(self, n: int) -> Float[Tensor, "n C"]:
         """The weight per rank in a set of n elements."""
         if self.size is None:
-            return self._piecewise(self._ranks(n), torch.tensor(n, device=self.weight.device))
+            return self._piecewise(self._ranks(n), n)
         if n > self.size:
             raise ValueError(f"FSPool has weights for {self.size} elements, got a set of {n}")
         return self.weight[:, :n].T
@@ -61,9 +61,10 @@ class FSPool(nn.Module):
     def _ranks(self, n: int) -> Tensor:
         return torch.arange(n, device=self.weight.device, dtype=self.weight.dtype)
 
-    def _piecewise(self, ranks: Tensor, n: Tensor) -> Tensor:
+    def _piecewise(self, ranks: Tensor, n: Tensor | int) -> Tensor:
         """Hat functions around the knots, evaluated at rank/(n−1): linear interpolation as one matrix product."""
-        position = ranks / (n[..., None] - 1).clamp(min=1) * self.pieces  # (..., N)
+        last = max(n - 1, 1) if isinstance(n, int) else (n[..., None] - 1).clamp(min=1)
+        position = ranks / last * self.pieces  # (..., N)
         knots = self._ranks(self.pieces + 1)
         hats = (1 - (position.clamp(max=self.pieces)[..., None] - knots).abs()).clamp(min=0)  # (..., N, knots)
         return hats @ self.weight.T

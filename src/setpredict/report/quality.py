@@ -20,6 +20,8 @@ BETTER = 1.1
 """A model that is less than this factor better than a trivial prediction is no better."""
 SAID = {CONSTANT: "the best constant set", MEAN: "the mean of the training sets", RANDOM: "a random training set"}
 SHORT = {CONSTANT: "constant", MEAN: "mean", RANDOM: "random"}
+MANY_CATEGORIES = 40
+"""Reports have no complete confusion matrices of more."""
 CONFUSED = 3
 """Confusions that are listed per group of categories."""
 ADVICE = "train longer, or see docs/evaluation.md"
@@ -190,14 +192,18 @@ def print_tables(rows: Sequence[Evaluation], task: SetTask, title: str, console:
 
 
 def html_tables(rows: Sequence[Evaluation], task: SetTask) -> str:
-    """The tables behind a verdict as HTML, without the scores themselves, and complete confusion matrices."""
+    """The tables behind a verdict as HTML, without the scores themselves, and complete confusion matrices.
+
+    Matrices of very many categories would be longer than all the rest; their most frequent confusions are enough.
+    """
     parts = []
+    large = [group for group, names in task.categories.items() if len(names) > MANY_CATEGORIES]
     for found in tables(rows, task)[1:]:
-        if not found.title.startswith("Most frequent"):
+        if large or not found.title.startswith("Most frequent"):
             note = paragraph(found.note) if found.note else ""
             parts.append(table(found.heads, found.cells, found.title) + note)
     errors = rows[0].elements
-    for group in task.groups if errors is not None else ():
+    for group in [g for g in task.groups if g not in large] if errors is not None else ():
         names, counts = task.categories[group], errors.confusion[group] if errors else []
         cells = [[name, *(str(n) if n else "" for n in line)] for name, line in zip(names, counts)]
         parts.append(table(["true \\ predicted", *names], cells, f"{group} of matched elements"))

@@ -29,7 +29,7 @@ from setpredict.metrics.sensitivity import Sensitivity, sensitivity
 from setpredict.model import SetPredictor
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.training.devices import launch, make_fabric, together
-from setpredict.training.evaluation import Evaluation, evaluate_steps
+from setpredict.training.evaluation import Evaluation, batch_size_for, evaluate_steps
 from setpredict.training.scores import check_features
 
 BASELINE_SAMPLES = 1024
@@ -92,7 +92,7 @@ def evaluate_run(
     steps: Sequence[int | None] = (None,),
     split: str = "test",
     *,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     data: Data | None = None,
     console: Console | None = None,
     allow_own_code: bool = False,
@@ -105,7 +105,7 @@ def evaluate_run(
         name_or_path: The folder of a run, or the name of a shipped model, which is measured on the data of its card.
         steps: Numbers of inner steps, one row each (None: as trained). A one-shot decoder has one row …
         split: Which part of the data.
-        batch_size: Samples decoded at once.
+        batch_size: Samples decoded at once (None: 128, or on a GPU as many as in a training step, if these are fewer).
         data: Other data than the run's: a path, options, or a task.
         console: Where messages go.
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
@@ -120,9 +120,10 @@ def evaluate_run(
         check_steps(run.model, steps, str(name_or_path))
     steps = steps if run.steps else (None,)
     fabric = _any_fabric(run.experiment.train)
-    launch(fabric)
+    launch(fabric, run.experiment.train.threads)
     console = console if console and fabric.is_global_zero else Console(quiet=True)
     run.model.to(fabric.device)
+    batch_size = batch_size or batch_size_for(fabric.device, run.experiment.train)
     task = open_data(run, data)
     loss, workers = make_loss(run.experiment.loss, task), run.experiment.train.workers
     with together(fabric, "Evaluate again."):

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from setpredict.build import make_loss, make_metrics, make_task, model_config, resolved
 from setpredict.config import Experiment, ModelConfig
+from setpredict.core import rng
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.threads import threads_restored
@@ -83,7 +84,7 @@ def train_run(
         allow(run, kinds, allow_own_code)
     elif kinds:
         make_importable(Path.cwd())
-    launch(fabric)
+    launch(fabric, experiment.train.threads)
     if fabric.global_rank > 0:
         console = Console(quiet=True)
     task = task or make_task(experiment.data)
@@ -130,6 +131,8 @@ def train_run(
                 run.write_origin()
             run.write_experiment(experiment)
             record_training(run, kinds)
+        if fabric.global_rank:  # own classes may draw from torch's generator; no two processes the same numbers
+            torch.manual_seed(int(rng.key(experiment.train.seed, "process", fabric.global_rank, state.step)) % 2**63)
         fabric.barrier()
         if announce is not None and fabric.is_global_zero:
             announce(experiment, task, model)

@@ -24,7 +24,7 @@ from setpredict.runs.restore import restore
 from setpredict.sets import Prediction
 from setpredict.training.checkpoint import check_state, save_checkpoint
 from setpredict.training.devices import any_rank, raise_anywhere
-from setpredict.training.evaluation import Evaluation, evaluate
+from setpredict.training.evaluation import Evaluation, batch_size_for, evaluate
 from setpredict.training.interrupt import StopRequest
 from setpredict.training.limits import ended_by
 from setpredict.training.log import ProgressLine, RunLog
@@ -184,7 +184,8 @@ class TrainingRun:
         state, train = self.state, self.experiment.train
         began = time.perf_counter()
         share_buffers(self.fabric, state)
-        seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", workers=train.workers)
+        given = {"batch_size": batch_size_for(self.fabric.device, train), "workers": train.workers}
+        seen = evaluate(self.fabric, state.best_weights, self.task, self.loss, "val", **given)
         self.last, state.validated_at = seen, state.step
         better = tuple(seen.score) < tuple(state.best)
         state.stale = 0 if better or state.warming else state.stale + 1  # no decoder is trained in a warm-up

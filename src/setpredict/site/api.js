@@ -15,7 +15,7 @@ const models = new Map(), sessions = new Map();
 let queue = Promise.resolve();
 
 export async function listModels() {
-  const found = await (await get("models/models.json")).json();
+  const found = JSON.parse(new TextDecoder().decode(await get("models/models.json")));
   for (const model of found) models.set(model.name, model);
   return found;
 }
@@ -82,13 +82,14 @@ function sessionOf(name) {
 
 // onnxruntime does not try again to load its own files, so they are loaded here.
 async function load(name) {
-  ort.env.wasm.wasmBinary ??= await (await get("static/ort.wasm")).arrayBuffer();
-  const file = await (await get(`models/${name}.onnx`)).arrayBuffer();
-  return ort.InferenceSession.create(new Uint8Array(file));
+  ort.env.wasm.wasmBinary ??= await get("static/ort.wasm");
+  return ort.InferenceSession.create(new Uint8Array(await get(`models/${name}.onnx`)));
 }
 
+// The bytes of a file. A connection can be lost before they are complete.
 async function get(path) {
   const response = await fetch(path).catch(() => null);
-  if (response?.ok) return response;
+  const content = response?.ok ? await response.arrayBuffer().catch(() => null) : null;
+  if (content) return content;
   throw Object.assign(new Error(`${path} cannot be loaded. Is the folder still served?`), { again: true });
 }

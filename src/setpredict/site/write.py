@@ -8,6 +8,7 @@ from pathlib import Path
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import atomic, write_text
+from setpredict.export import onnx_file  # noqa: F401 (what it needs must be there before anything is written)
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.site.npm import fetch_runtime
@@ -18,6 +19,8 @@ TABS = ("points", "digits", "polygons")
 LEFT_OUT = ("index.html", "docs.html", "docs.js", "api.js")
 """Files of the served page that are elsewhere in a site, or not needed without a server."""
 INDEX = "models.json"
+RUNTIME = "static/ort.js"
+"""Written first: a folder that has it is a site, perhaps an incomplete one."""
 
 
 def write_site(out: Path, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -30,7 +33,7 @@ def write_site(out: Path, tell: Callable[[str], None] = lambda line: None) -> No
     models = out / "models"
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; the site is a folder")
-    if out.is_dir() and any(out.iterdir()) and not (models / INDEX).is_file():
+    if out.is_dir() and any(out.iterdir()) and not (out / RUNTIME).is_file():
         raise UserError(f"{out} has files that are not of a site; give a new folder")
     tell("Fetching onnxruntime-web from npm …")
     files = {f"static/{name}": content for name, content in fetch_runtime().items()}

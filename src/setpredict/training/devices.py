@@ -6,13 +6,17 @@ import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from torchmetrics import Metric
 
 from setpredict.config import TrainConfig
 from setpredict.core.errors import NotFinite, UserError
+
+M = TypeVar("M", bound=Metric)
 
 
 def make_fabric(train: TrainConfig) -> Fabric:
@@ -38,12 +42,15 @@ def make_fabric(train: TrainConfig) -> Fabric:
     return fabric
 
 
-def launch(fabric: Fabric) -> None:
+def launch(fabric: Fabric, threads: int | None) -> None:
     """Start the processes, and make sure that each ends its connections to the others before the interpreter exits.
 
-    Fabric does so for NCCL only; threads of gloo that still run abort the process, after all its work is done.
+    Fabric does so for NCCL only; threads of gloo that still run abort the process, after all its work is done. It also
+    chooses a number of threads for several processes; `threads`, if given, are what was asked for.
     """
     fabric.launch()
+    if threads:
+        torch.set_num_threads(threads)
     if fabric.world_size > 1:
         atexit.register(_disconnect)
 
@@ -51,6 +58,15 @@ def launch(fabric: Fabric) -> None:
 def _disconnect() -> None:
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def shared(metric: M, fabric: Fabric) -> M:
+    """The metric on the device of a process, with the batches of all processes of this fabric, and no others.
+
+    A process that has trained with others may measure alone later on.
+    """
+    metric.distributed_available_fn = lambda: fabric.world_size > 1
+    return metric.to(fabric.device)
 
 
 def any_rank(fabric: Fabric, flag: bool) -> bool:

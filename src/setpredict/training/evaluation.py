@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torchmetrics import MeanMetric, SumMetric
 
+from setpredict.config import TrainConfig
 from setpredict.core.errors import NotFinite
 from setpredict.core.modes import evaluating
 from setpredict.data.batch import Batch
@@ -22,8 +23,10 @@ from setpredict.metrics.matched import ElementErrors
 from setpredict.metrics.sensitivity import Sensitivity
 from setpredict.model import SetPredictor
 from setpredict.sets import Prediction, Sets
-from setpredict.training.devices import any_rank, raise_anywhere
+from setpredict.training.devices import any_rank, raise_anywhere, shared
 from setpredict.training.scores import CocoScores, Measure, Scores, selected_by
+
+LARGEST_BATCH = 128
 
 
 @dataclass
@@ -76,6 +79,11 @@ class Evaluation:
         return cls(**known)
 
 
+def batch_size_for(device: torch.device, train: TrainConfig) -> int:
+    """Samples decoded at once: many, but on a GPU no more than a training step has, whose memory may be full."""
+    return LARGEST_BATCH if device.type == "cpu" else min(LARGEST_BATCH, train.batch_size)
+
+
 def evaluate(
     fabric: Fabric,
     model: SetPredictor,
@@ -83,7 +91,7 @@ def evaluate(
     loss: OuterLoss,
     split: str = "test",
     steps: int | None = None,
-    batch_size: int = 128,
+    batch_size: int = LARGEST_BATCH,
     workers: int = 0,
     **options: Any,
 ) -> Evaluation:
@@ -99,7 +107,7 @@ def evaluate_steps(
     loss: OuterLoss,
     split: str,
     steps: Sequence[int | None],
-    batch_size: int = 128,
+    batch_size: int = LARGEST_BATCH,
     workers: int = 0,
     *,
     details: bool = False,
@@ -129,11 +137,9 @@ def evaluate_steps(
         some = [{"baselines": baselines if i == 0 else None} for i in range(len(steps))]
         each = zip(steps, some)
         return [evaluate(fabric, model, task, loss, split, s, batch_size, workers, **given, **b) for s, b in each]
-    rows = [_Row(model.steps if s is None else s, Measure(task, loss, fabric.device, details), fabric) for s in steps]
-    others = {
-        name: (predict, Measure(task, loss, fabric.device, details)) for name, predict in (baselines or {}).items()
-    }
-    too_large = SumMetric().to(fabric.device)
+    rows = [_Row(model.steps if s is None else s, Measure(task, loss, fabric, details), fabric) for s in steps]
+    others = {name: (predict, Measure(task, loss, fabric, details)) for name, predict in (baselines or {}).items()}
+    too_large = shared(SumMetric(), fabric)
     count, encoding, decoding, problem = 0, 0.0, 0.0, None
     most, dtype = max(row.steps for row in rows), next(model.parameters()).dtype
     asked = None if list(steps) == [None] else most
@@ -185,7 +191,7 @@ class _Row:
 
     def __init__(self, steps: int, measure: Measure, fabric: Fabric):
         self.steps, self.measure, self.fabric = steps, measure, fabric
-        self.taken, self.stops_early = MeanMetric().to(fabric.device), False
+        self.taken, self.stops_early = shared(MeanMetric(), fabric), False
 
     def update(self, predicted: Sets, prediction: Prediction, batch: Batch) -> None:
         """Add a batch: the sets after these steps, and the trajectory that they are from."""
@@ -205,4 +211,6 @@ def _now(fabric: Fabric) -> float:
     """The time when the device has finished all work it was given."""
     if fabric.device.type == "cuda":
         torch.cuda.synchronize(fabric.device)
+    elif fabric.device.type == "mps":
+        torch.mps.synchronize()
     return time.perf_counter()

@@ -194,12 +194,14 @@ def update(fabric: Fabric, state: TrainState, train: TrainConfig, done: float) -
     else:
         norm = torch.nn.utils.get_total_norm([p.grad for p in state.model.parameters() if p.grad is not None])
     # With a scaler, overflow is normal: it skips the step and tries a smaller scale.
-    scaled = getattr(state.precision, "scaler", None) is not None
-    if not scaled and not bool(torch.isfinite(torch.as_tensor(norm))):
+    scaler = getattr(state.precision, "scaler", None)
+    if scaler is None and not bool(torch.isfinite(torch.as_tensor(norm))):
         state.optimizer.zero_grad()
         raise NotFinite(f"the norm of the outer gradient is {float(torch.as_tensor(norm))}")
     state.optimizer.step()
     state.optimizer.zero_grad()
+    if scaler is not None and scaler.get_scale() < 1:  # from 65536: no scale is small enough
+        raise NotFinite("the outer gradient is not finite, whatever the scale of the loss")
     state.step += 1
     if state.average is not None:
         update_average(state.average, state.model, train.ema, state.step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import torch
+from lightning_fabric import Fabric
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -24,6 +24,7 @@ from setpredict.metrics.average_precision import BOX_THRESHOLDS, STATE_THRESHOLD
 from setpredict.metrics.coco import CocoPrecision
 from setpredict.metrics.matched import ElementErrors
 from setpredict.sets import Sets
+from setpredict.training.devices import shared
 
 
 @dataclass
@@ -54,12 +55,12 @@ class Scores:
 class Measure:
     """The metrics of a task, updated batch by batch on any number of processes."""
 
-    def __init__(self, task: SetTask, loss: OuterLoss, device: torch.device, details: bool = False):
+    def __init__(self, task: SetTask, loss: OuterLoss, fabric: Fabric, details: bool = False):
         self.task, self.loss = task, loss
         self.metrics: dict[str, Metric] = make_metrics(task, loss)
         self.details: dict[str, Metric] = make_element_metrics(task) if details else {}
         for metric in (*self.metrics.values(), *self.details.values()):
-            metric.to(device)
+            shared(metric, fabric)
 
     def update(self, predicted: Sets, target: Sets, index: Tensor) -> None:
         """Add a batch. Targets with more elements than are predicted count as misses."""

@@ -25,11 +25,11 @@ from setpredict.web.scene_pictures import picture
 def answer(question: Question, prediction: Prediction, milliseconds: float, batch_size: int) -> bytes:
     """The trajectory of one sample (a batch of one) as a DecodeAnswer in JSON."""
     served, batch = question.served, question.batch
-    if not bool(torch.isfinite(prediction.elements).all() and torch.isfinite(prediction.mask).all()):
+    losses = prediction.repr_loss
+    if not all(bool(torch.isfinite(v).all()) for v in (prediction.elements, prediction.mask, losses) if v is not None):
         raise BadInput("decoding this input gives values that are not finite; is it in the range of the training data?")
     task, steps = served.task, range(prediction.steps + 1)
     as_text = _has_text(task)
-    losses = prediction.repr_loss
     content = {
         "model": served.name,
         "steps": prediction.steps,
@@ -79,7 +79,7 @@ def _text(task: SetTask, elements: Tensor) -> list[list[list[str]]]:
     cells: list[list[str]] = []  # by column, of all elements
     if task.numbers:
         numbers = task.denormalize(elements)[..., task.numbers].reshape(S * N, -1).tolist()
-        cells.append([", ".join(f"{value:.2f}" for value in element) for element in numbers])
+        cells.append([", ".join(f"{v:.{d}f}" for v, d in zip(element, task.decimals)) for element in numbers])
     for name in task.spoken or task.groups:
         first, end = task.groups[name]
         likeliest = elements[..., first:end].argmax(dim=-1).flatten().tolist()

@@ -143,7 +143,7 @@ class DecodeQueue:
         try:
             entry.future.set_result(answer(question, prediction, spent, batch_size))
         except Exception as e:
-            entry.future.set_exception(e)
+            entry.future.set_exception(_as_bad_input(e))
 
 
 @torch.no_grad()

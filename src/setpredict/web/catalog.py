@@ -119,6 +119,7 @@ class Served:
             input_size=task.input_size,
             max_size=task.max_size,
             features=task.features,
+            coordinates=min([first for first, _ in task.groups.values()], default=task.features),
             feature_names=list(task.feature_names),
             latent=self.latent if self.takes_latent else 0,
             trained_steps=self.steps,

@@ -1,4 +1,4 @@
-"""Connections: those without a request are closed, and invalid requests are answered once."""
+"""Connections: those without a request, or whose client does not read, are closed; invalid requests have one answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 def time_limited(seconds: float) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with a time limit: a request's head must be complete `seconds` after the connection was
-    made or the last response was sent, since idle clients must not keep others out. uvicorn itself waits forever for a
-    first request, and for the rest of a later one."""
+    made or the last response was sent, and a client must read what it is sent, since idle clients must not keep others
+    out. uvicorn itself waits forever for a first request, for the rest of a later one, and for its response to be read.
+    """
 
     class TimeLimited(H11Protocol):
         def connection_made(self, transport: Any) -> None:
@@ -22,6 +23,15 @@ def time_limited(seconds: float) -> type[asyncio.Protocol]:
         def on_response_complete(self) -> None:
             self._expect_request()
             super().on_response_complete()  # may start the next request at once
+
+        def pause_writing(self) -> None:
+            """Called when the buffers are full, because the client does not read."""
+            super().pause_writing()
+            self.unread = self.loop.call_later(seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self.unread.cancel()
+            super().resume_writing()
 
         def send_400_response(self, msg: str) -> None:
             """Called when what arrives is not HTTP, perhaps while a request before it is being answered.

@@ -15,15 +15,16 @@ LARGEST_NUMBER = 1000.0
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a server. A request beyond them gets a 4xx or 503 response that names the limit; a connection
-    without a request is closed."""
+    """The limits of a server. A request beyond them gets a 4xx, 503 or 504 response that names the limit; a
+    connection without a request, or whose client does not read, is closed."""
 
     body_bytes: int = 1_000_000
     """The size of a request's body."""
     body_seconds: float = 10.0
     """From the end of a request's head to the end of its body."""
     head_seconds: float = 10.0
-    """From the start of a connection, or the end of its last response, to the end of the next request's head."""
+    """From the start of a connection, or the end of its last response, to the end of the next request's head; and how
+    long a client may read nothing of its response."""
     connections: int = 200
     """Open at the same time; further requests get a 503."""
     image_pixels: int = 4_000_000
@@ -37,7 +38,7 @@ class Limits:
     batch_size: int = 16
     """Waiting requests for the same model and number of steps that are decoded in one batch."""
     seconds: float = 20.0
-    """From the arrival of a request to its response; a 503 after that."""
+    """From the arrival of a request to its response; a 504 after that."""
 
 
 class BadInput(UserError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from setpredict.web.limits import LARGEST_GIVEN, LARGEST_NUMBER, MAX_STEPS
 
@@ -39,6 +39,15 @@ class DecodeRequest(BaseModel):
         None, description="The number of inner steps (null: as trained). One-shot decoders ignore it."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def first_unknown(cls, values: Any) -> Any:
+        """The first unknown field is enough, as in lists."""
+        for name in values if isinstance(values, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"there is no field {name[:100]!r}; the fields are {', '.join(cls.model_fields)}")
+        return values
+
 
 class ModelInfo(BaseModel):
     """A model that the server offers."""
@@ -52,6 +61,7 @@ class ModelInfo(BaseModel):
     input_size: int
     max_size: int
     features: int
+    coordinates: int = Field(description="How many of the features, the first ones, are numbers and not categories.")
     feature_names: list[str]
     latent: int = Field(description="The length of z that can be sent as latent; 0: this model takes none.")
     trained_steps: int

@@ -106,7 +106,8 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
             408: {"model": Problem, "description": "The body did not arrive in time."},
             413: {"model": Problem, "description": "The body is too large."},
             422: {"model": Problem, "description": "The input does not fit the model; the detail gives the reason."},
-            503: {"model": Problem, "description": "Too many requests are waiting, or the response took too long."},
+            503: {"model": Problem, "description": "Too many requests are waiting."},
+            504: {"model": Problem, "description": "The response took too long."},
         },
     )
     async def decode(request: DecodeRequest, model: str = named) -> Response:
@@ -125,8 +126,7 @@ def create_app(models: dict[str, Served], limits: Limits | None = None, hosts: S
         except TooBusy as e:
             raise HTTPException(503, str(e), {"retry-after": "1"}) from None
         except TimeoutError:
-            reason = f"not answered within {limits.seconds:g} seconds; {remedy}"
-            raise HTTPException(503, reason, {"retry-after": "1"}) from None
+            raise HTTPException(504, f"not answered within {limits.seconds:g} seconds; {remedy}") from None
         except BadInput as e:
             raise HTTPException(422, str(e)) from None
         return Response(content, media_type="application/json")
@@ -169,6 +169,7 @@ def settings(app: FastAPI, limits: Limits | None = None, **options: Any) -> uvic
         http=time_limited(limits.head_seconds),
         limit_concurrency=limits.connections + 1,  # uvicorn rejects the one that reaches it
         timeout_keep_alive=5,
+        timeout_graceful_shutdown=5,
         ws="none",
         log_level="warning",
         **options,
@@ -212,4 +213,4 @@ def _as_text(error) -> str:
     if error["type"] == "json_invalid":
         return f"the body is not JSON: {error['ctx']['error']}"
     where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"][1:]).lstrip(".")
-    return f"{where or error['loc'][0]}: {error['msg']}"
+    return f"{where or error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}"

@@ -150,8 +150,8 @@ def pool_backward(
     grad = None
     if x is not None:
         values = slope[:, None] * tangent + of_code[:, None] * x
-        index = ranks.expand(B, N, C).flatten(0, 1).long()
-        grad = weights.values.new_zeros(N, C).scatter_add_(0, index, values.flatten(0, 1))
+        by_rank_of = torch.empty_like(values).scatter_(1, ranks.expand(B, N, C).long(), values)  # a permutation
+        grad = by_rank_of.sum(dim=0)
     torch.mul(slope[:, None], each, out=of_tangent)
     return PoolCotangents(of_tangent, None if shared else torch.mul(of_code[:, None], each, out=of_x), of_code, grad)
 

@@ -104,7 +104,7 @@ def draw_points(
     visible = mask > MIN_MASK
     many = len(mask) > MANY
     if image is not None:
-        axes.imshow(image)
+        axes.imshow(image, extent=(0, image.shape[1], image.shape[0], 0))
         axes.autoscale(False)
     if target is not None and not many:
         rings, present = _numpy(target, sample)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 
 from matplotlib.figure import Figure
 
@@ -50,7 +51,7 @@ def picture(
     beside = beside or {}
     as_text = shown_as_text(task)
     first = ["input"] if as_text and task.input_kind == "image" else []
-    heads = [*first, *(f"$Y^{{({t})}}$" for t in steps), *beside, "target"]
+    heads = [*first, *(f"$Y^{{({t})}}$" for t in steps), *(fill(name, 18) for name in beside), "target"]
     wide, high = (2.6, 0.16 * (task.max_size + 2)) if as_text else (1.35, 1.4)
     widths = [1.0 if head == "input" else wide for head in heads]
     height = max(high, 1.0) * len(samples) + 0.4 + HEIGHT

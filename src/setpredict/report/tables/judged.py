@@ -154,7 +154,7 @@ def _cells(task: SetTask, predicted: Tensor, truth: Tensor | None) -> tuple[Cell
     numbers, cells = task.numbers, []
     values = task.denormalize(predicted)
     if numbers:
-        text = ", ".join(f"{float(values[i]):.2f}" for i in numbers)
+        text = ", ".join(f"{float(values[i]):.{decimals}f}" for i, decimals in zip(numbers, task.decimals))
         cells.append(Cell(text, truth is None or _is_far(task, predicted[numbers], truth[numbers], numbers)))
     for name in _attributes(task):
         first, end = task.groups[name]

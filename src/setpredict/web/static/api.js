@@ -37,7 +37,11 @@ async function ask(path, request) {
 }
 
 async function answerOf(response) {
-  if (response.ok) return response.json();
+  if (response.ok) {
+    return response.json().catch(() => {
+      throw Object.assign(new Error("The connection was lost."), { again: true });
+    });
+  }
   let reason = `the server answered ${response.status}`;
   try {
     reason = (await response.json()).detail || reason;

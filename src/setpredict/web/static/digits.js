@@ -62,8 +62,8 @@ export function start(panel, models) {
     strokes.at(-1).push(position(event));
     redraw();
   });
-  const end = () => {
-    if (!drawing) return;
+  const end = (event) => {
+    if (!drawing || !event.isPrimary) return;
     drawing = false;
     points = digitPoints(strokes, most);
     send();

@@ -36,8 +36,8 @@ export class Player {
     const field = find(".steps");
     field.value = this.steps;
     field.addEventListener("change", () => {
-      const wanted = Math.round(Number(field.value));
-      this.wanted = Math.min(limit, Math.max(1, Number.isFinite(wanted) ? wanted : this.longest));
+      const wanted = field.value === "" ? this.longest : Math.round(Number(field.value)); // "" is also what is no number
+      this.wanted = Math.min(limit, Math.max(1, wanted));
       field.value = this.wanted;
       onSteps();
     });

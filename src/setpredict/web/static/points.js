@@ -77,7 +77,7 @@ export function start(panel, models) {
     stage.player.pause();
     changed("stay");
   });
-  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
+  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, (event) => { dragging &&= !event.isPrimary; });
 
   const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   pad.addEventListener("keydown", (event) => {

@@ -63,7 +63,7 @@ export function start(panel, models) {
     aim(event);
   });
   pad.addEventListener("pointermove", (event) => dragging && event.isPrimary && aim(event));
-  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, () => { dragging = false; });
+  for (const name of ["pointerup", "pointercancel"]) pad.addEventListener(name, (event) => { dragging &&= !event.isPrimary; });
   fillMarks(panel.querySelector(".marks"), POINT_MARKS("true corners"));
   return {
     redraw: () => { redraw(); stage.redraw(); chart.draw(); },

@@ -4,8 +4,10 @@ const NEAR = 0.03;
 
 // Which predicted points are recovered: the most pairs of a true and a predicted point that are near each other, each
 // point in one pair. `order` holds the indices of predicted points; paths are augmented one true point at a time (Kuhn).
-export function pairUp(truth, elements, order, near = NEAR) {
-  const neighbors = truth.map((t) => order.filter((i) => Math.hypot(...t.map((v, k) => v - elements[i][k])) <= near));
+// Only the first `coordinates` features count: others are categories.
+export function pairUp(truth, elements, order, { near = NEAR, coordinates = Infinity } = {}) {
+  const distance = (a, b) => Math.hypot(...a.slice(0, coordinates).map((v, k) => v - b[k]));
+  const neighbors = truth.map((t) => order.filter((i) => distance(t, elements[i]) <= near));
   const partner = new Map();
   const place = (t, seen) =>
     neighbors[t].some((i) => {
@@ -28,5 +30,5 @@ export function judge(model, answer, step, truth) {
   }
   if (!truth || (model.kind !== "points" && model.kind !== "polygons")) return null;
   const present = mask.map((_, i) => i).filter((i) => mask[i] > 0.5);
-  return { right: pairUp(truth, answer.elements[step], present), total: truth.length };
+  return { right: pairUp(truth, answer.elements[step], present, { coordinates: model.coordinates }), total: truth.length };
 }

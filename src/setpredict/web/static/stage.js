@@ -51,7 +51,7 @@ export class Stage {
       }
     }
     this.asked = null;
-    this.parent.setAttribute("aria-busy", "false");
+    if (!this.closed) this.parent.setAttribute("aria-busy", "false");
   }
 
   // Whether the page still waits for the answers of a question. While dragging, all of them are shown.

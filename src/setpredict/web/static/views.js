@@ -20,8 +20,8 @@ export function between(answer, time) {
 export function drawnAs(model, placed) {
   if (model.kind === "boxes") return "boxes";
   if (placed) return "objects";
-  if (!["points", "polygons"].includes(model.kind) || model.features > 2) return "numbers";
-  return model.input_kind === "image" && model.features === 2 ? "spots" : "points";
+  if (!["points", "polygons"].includes(model.kind) || model.coordinates > 2) return "numbers";
+  return model.input_kind === "image" && model.coordinates === 2 ? "spots" : "points";
 }
 
 // `look` is what is drawn with the set: {ghosts, up, image, truth}; `judged` comes from recovered.js.
