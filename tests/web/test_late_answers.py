@@ -145,6 +145,54 @@ def test_a_second_finger_and_the_right_button_place_no_point(wide: Page):
     assert pad.get_attribute("data-points") == before
 
 
+def test_a_second_finger_does_not_end_a_stroke(wide: Page):
+    """Pointer events as browsers send them for fingers: the first is primary, a second is not."""
+    wide.open("points")
+    wide.settled("points")
+    pad = wide.find("#panel-points .pad")
+    place, *_ = json.loads(pad.get_attribute("data-points"))
+    moved = wide.run(
+        "const pad = document.querySelector('#panel-points .pad'), box = pad.getBoundingClientRect();"
+        "pad.setPointerCapture = () => {};"
+        "const send = (name, [x, y], isPrimary) => pad.dispatchEvent(new PointerEvent(name, { isPrimary, bubbles: true,"
+        "  pointerId: isPrimary ? 5 : 6, clientX: box.left + x * box.width, clientY: box.top + y * box.height }));"
+        "send('pointerdown', arguments[0], true); send('pointerdown', [0.9, 0.9], false);"
+        "send('pointerup', [0.9, 0.9], false); send('pointermove', [0.5, 0.93], true);"
+        "send('pointerup', [0.5, 0.93], true); send('pointermove', [0.1, 0.1], true);"
+        "return JSON.parse(pad.dataset.points)",
+        place,
+    )
+    assert moved[0] == pytest.approx([0.5, 0.93], abs=0.01)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_nothing_is_played_on_a_tab_that_was_left(wide: Page, left: bool):
+    wide.open("points")
+    wide.settled("points")
+    hold(wide)
+    wide.media(motion=True)
+    try:
+        wide.click("#panel-points [data-do=random]")
+        if left:
+            wide.click("#tab-digits")
+        release(wide)
+        wide.until(lambda: wide.find("#panel-points .answers").get_attribute("aria-busy") == "false")
+        assert wide.find("#panel-points .play").get_attribute("textContent") == ("Play" if left else "Pause")
+    finally:
+        wide.media()
+
+
+def test_without_a_number_of_steps_there_are_as_many_as_in_training(wide: Page):
+    wide.open("points")
+    wide.settled("points")
+    field = "const f = document.querySelector('#panel-points .steps');"
+    seen = []
+    for value in ("5", ""):
+        wide.run(f"{field} f.value = '{value}'; f.dispatchEvent(new Event('change'))")
+        seen.append(wide.run(f"{field} return f.value"))
+    assert seen == ["5", "3"]
+
+
 def test_a_late_answer_does_not_hide_the_problem_of_a_file(wide: Page):
     wide.open("points")
     wide.settled("points")

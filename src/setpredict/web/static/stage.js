@@ -68,7 +68,8 @@ export class Stage {
     this.shown = asked;
     answers.forEach((answer, i) => this.answers.set(this.models[i].name, answer));
     const series = answers.map((a, i) => ({ name: nameOf(this.models[i], this.models), style: i % 3, values: a.repr_loss }));
-    this.player.show(series.filter((s) => s.values), Math.max(0, ...answers.map((a) => a.steps)), asked.from);
+    const from = this.parent.closest("[hidden]") ? "stay" : asked.from; // nothing is played on a tab that was left
+    this.player.show(series.filter((s) => s.values), Math.max(0, ...answers.map((a) => a.steps)), from);
   }
 
   refuse(asked, error) {
