@@ -174,7 +174,7 @@ def test_nothing_is_played_on_a_tab_that_was_left(wide: Page, left: bool):
     try:
         wide.click("#panel-points [data-do=random]")
         if left:
-            wide.click("#tab-digits")
+            wide.click("#tab-polygons")
         release(wide)
         wide.until(lambda: wide.find("#panel-points .answers").get_attribute("aria-busy") == "false")
         assert wide.find("#panel-points .play").get_attribute("textContent") == ("Play" if left else "Pause")
