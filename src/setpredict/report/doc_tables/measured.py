@@ -21,6 +21,7 @@ TASKS = (
     ("numbering-small.json", "number equal elements, from a multiset of classes", "set_accuracy", ""),
     ("mnist-small.json", "MNIST digits, through 64 numbers and back", "chamfer", ""),
     ("clevr-state-small.json", "objects of a scene, from an image", "AP∞", ""),
+    ("clevr-box-small.json", "boxes of a scene, from an image", "AP50", ""),
 )
 """File of records, task, metric, and what the names of its rows contain."""
 
