@@ -22,6 +22,7 @@ from setpredict.config import (
     TrainConfig,
     from_dict,
     to_dict,
+    with_changes,
 )
 from setpredict.core.errors import UserError
 from setpredict.data import SetTask, load
@@ -152,9 +153,8 @@ def resolved(experiment: Experiment, task: SetTask) -> Experiment:
     """The experiment with every option that was left to the data (None or "auto") decided.
 
     Where the places of the elements in images are known, a dense head warms up the image encoder and proposes the
-    initial set, from which DSPN descends in few small steps; padding is then not matched, because the proposals that
-    are not objects need not become zeros. Elsewhere the paper's settings are used, with a code that is as long as sets
-    need.
+    initial set, from which DSPN descends in few small steps; padding is then not matched, because proposals that are
+    not objects need not become zeros. Elsewhere, codes are as long as sets need, and settings are the paper's.
     """
     dense = task.has_centers
     if experiment.decoder.kind == "auto":
@@ -188,17 +188,7 @@ def _with_method(experiment: Experiment, dense: bool) -> Experiment:
     if dense or given != DecoderConfig(initial="auto"):
         return replace(experiment, decoder=given)
     default, idspn = (to_dict(preset("folder", method)) for method in ("auto", "idspn"))
-    return from_dict(Experiment, _kept(to_dict(experiment), default, idspn))
-
-
-def _kept(given: dict[str, Any], default: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The values of `other`, except where those given are not the default ones."""
-    return {
-        name: _kept(given[name], default[name], value)
-        if isinstance(value, dict)
-        else (value if given[name] == default[name] else given[name])
-        for name, value in other.items()
-    }
+    return from_dict(Experiment, with_changes(idspn, default, to_dict(experiment)))
 
 
 def _latent_for(task: SetTask) -> int:

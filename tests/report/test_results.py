@@ -104,7 +104,7 @@ def test_headlines_come_first_and_other_tables_are_folded(place):
     assert run(["results"]) == 0
     text = (place / "RESULTS.md").read_text()
     heads = [line for line in text.splitlines() if line.startswith("##")]
-    assert [head.split()[1] for head in heads] == ["MNIST", "Points,", "More", "Ablations,", "How"]
+    assert [head.split()[1] for head in heads] == ["MNIST", "More", "Points,", "Ablations,", "How"]
     shown = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     assert [part in shown for part in ("| MLP", "What the paper mentions", "A remark.", "results-ablations")] == [
         True, True, False, False,

@@ -8,7 +8,7 @@ from setpredict.config.data import AugmentConfig, DataConfig, SceneOptions
 from setpredict.config.experiment import Experiment
 from setpredict.config.inner import Gradient, GradientDescent, Implicit, LastSteps, Unrolled
 from setpredict.config.model import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
-from setpredict.config.serialize import from_dict, from_json, to_dict, to_json
+from setpredict.config.serialize import from_dict, from_json, to_dict, to_json, with_changes
 from setpredict.config.training import LossConfig, TrainConfig
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "from_json",
     "to_dict",
     "to_json",
+    "with_changes",
 ]

@@ -63,6 +63,21 @@ def from_dict(kind: type[T], values: Any, where: str = "config") -> T:
         raise UserError(f"{where}: {e}") from None
 
 
+def with_changes(values: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Plain values, with those of `after` where they differ from `before`: all three have the same fields.
+
+    >>> with_changes({"lr": 3, "loss": {"steps": "last"}}, {"lr": 1, "loss": {"steps": "all"}},
+    ...              {"lr": 2, "loss": {"steps": "all"}})
+    {'lr': 2, 'loss': {'steps': 'last'}}
+    """
+    return {
+        name: with_changes(value, before[name], after[name])
+        if isinstance(value, dict)
+        else (value if after[name] == before[name] else after[name])
+        for name, value in values.items()
+    }
+
+
 def _value(hint: Any, value: Any, where: str) -> Any:
     """The value if it fits the type: a nested config, a choice, a tuple, an optional or a plain value."""
     if hint == Gradient:

@@ -40,7 +40,7 @@ def write_reports(
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
     """
     if out is not None and len(names) < 2:
-        raise UserError(f"--out {out} is the file of a comparison; the report of a single run is RUN/report.html")
+        raise UserError(f"--out {out} is the file of a comparison; the report of a single run goes to its folder")
     console = console or Console(quiet=True)
     runs = [load(name, allow_own_code=allow_own_code) for name in names]
     folders = [run.own_folder for run in runs]

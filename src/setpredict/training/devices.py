@@ -42,7 +42,7 @@ def make_fabric(train: TrainConfig) -> Fabric:
     return fabric
 
 
-def launch(fabric: Fabric, threads: int | None) -> None:
+def launch(fabric: Fabric, threads: int | None = None) -> None:
     """Start the processes, and make sure that each ends its connections to the others before the interpreter exits.
 
     Fabric does so for NCCL only; threads of gloo that still run abort the process, after all its work is done. It also
