@@ -131,12 +131,20 @@ def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int, results:
     own = find_study(table, scale).row(name)
     start = RunFolder(_folder(out, table, scale) / f"{own.slug}-{seed if row.after else 0}")
     published = [_weights(folder, start.path) for folder in (results, Path("results"))] if row.encoder else []
-    records = ((folder, folder.read_record()) for folder in (start, *published))
-    found = next((folder for folder, it in records if it and it["config"]["data"]["name"] == data), None)
+    other = _trained_on(start)
+    if other not in (None, data):
+        raise UserError(f"{start} was trained on {other}, not on {data}: choose another --out")
+    found = next((folder for folder in (start, *published) if _trained_on(folder) == data), None)
     if found is None and row.after:
         command = f'setpredict reproduce {table} --scale {scale} --rows "{name}" --runs {seed + 1}'
         raise UserError(f"{row.name!r} starts from {name!r}; train that first: {command} --out {out}")
     return found or start
+
+
+def _trained_on(run: RunFolder) -> str | None:
+    """The name of the data set of a finished run; None if it is not finished."""
+    record = run.read_record()
+    return None if record is None else record["config"]["data"]["name"]
 
 
 def _train_encoder(row: Row, table: str, scale: Scale, minutes: float | None, **given: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,6 +24,15 @@ SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 
 
+def numbers_as_text(values: Iterable[float], decimals: Iterable[int]) -> str:
+    """Numbers with so many decimals each.
+
+    >>> numbers_as_text([1.5, 2.25], [2, 0])
+    '1.50, 2'
+    """
+    return ", ".join(f"{value:.{places}f}" for value, places in zip(values, decimals))
+
+
 @dataclass(frozen=True)
 class Fields:
     """One element as named values."""
@@ -36,8 +45,7 @@ class Fields:
     """How many decimals of each number are shown (empty: two)."""
 
     def __str__(self) -> str:
-        decimals = self.decimals or (2,) * len(self.numbers)
-        numbers = ", ".join(f"{value:.{d}f}" for value, d in zip(self.numbers.values(), decimals))
+        numbers = numbers_as_text(self.numbers.values(), self.decimals or (2,) * len(self.numbers))
         return " ".join([*([f"({numbers})"] if numbers else []), *self.categories.values()])
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from setpredict.data.clevr.camera import HEIGHT, WIDTH, project
-from setpredict.data.task import SetTask
+from setpredict.data.task import SetTask, numbers_as_text
 from setpredict.report.figures.drawing import shown_as_text
 from setpredict.report.tables.judged import columns, judge_boxes, judge_objects
 from setpredict.sets import Prediction, Sets
@@ -79,7 +79,7 @@ def _text(task: SetTask, elements: Tensor) -> list[list[list[str]]]:
     cells: list[list[str]] = []  # by column, of all elements
     if task.numbers:
         numbers = task.denormalize(elements)[..., task.numbers].reshape(S * N, -1).tolist()
-        cells.append([", ".join(f"{v:.{d}f}" for v, d in zip(element, task.decimals)) for element in numbers])
+        cells.append([numbers_as_text(element, task.decimals) for element in numbers])
     for name in task.spoken or task.groups:
         first, end = task.groups[name]
         likeliest = elements[..., first:end].argmax(dim=-1).flatten().tolist()

@@ -150,8 +150,8 @@ def pool_backward(
     grad = None
     if x is not None:
         values = slope[:, None] * tangent + of_code[:, None] * x
-        by_rank_of = torch.empty_like(values).scatter_(1, ranks.expand(B, N, C).long(), values)  # a permutation
-        grad = by_rank_of.sum(dim=0)
+        sorted_values = torch.empty_like(values).scatter_(1, ranks.expand(B, N, C).long(), values)  # by rank
+        grad = sorted_values.sum(dim=0)  # the same bits on every device, unlike a scatter_add
     torch.mul(slope[:, None], each, out=of_tangent)
     return PoolCotangents(of_tangent, None if shared else torch.mul(of_code[:, None], each, out=of_x), of_code, grad)
 

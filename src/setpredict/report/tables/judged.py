@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from setpredict.data.task import SetTask
+from setpredict.data.task import SetTask, numbers_as_text
 from setpredict.matching import PairCost, assign
 from setpredict.metrics import box_candidates
 from setpredict.metrics.candidates import NO_GROUPS, Groups
@@ -154,7 +154,7 @@ def _cells(task: SetTask, predicted: Tensor, truth: Tensor | None) -> tuple[Cell
     numbers, cells = task.numbers, []
     values = task.denormalize(predicted)
     if numbers:
-        text = ", ".join(f"{float(values[i]):.{decimals}f}" for i, decimals in zip(numbers, task.decimals))
+        text = numbers_as_text((float(values[i]) for i in numbers), task.decimals)
         cells.append(Cell(text, truth is None or _is_far(task, predicted[numbers], truth[numbers], numbers)))
     for name in _attributes(task):
         first, end = task.groups[name]
