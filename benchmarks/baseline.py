@@ -137,14 +137,14 @@ def average_precision(
     groups: list[tuple[int, int]],
 ) -> list[float]:
     """AP of (I, N, 18) states at each distance: image by image, then all detections pooled by score."""
+    detections = []
+    for i in range(len(states)):
+        candidates, distances = _candidates(states[i], targets[i][present[i]], groups)
+        for k in range(states.shape[1]):
+            detections.append((-float(scores[i, k]), i, k, int(candidates[k]), float(distances[k])))
+    detections.sort()
     results = []
     for threshold in thresholds:
-        detections = []
-        for i in range(len(states)):
-            candidates, distances = _candidates(states[i], targets[i][present[i]], groups)
-            for k in range(states.shape[1]):
-                detections.append((-float(scores[i, k]), i, k, int(candidates[k]), float(distances[k])))
-        detections.sort()
         taken, true = set(), []
         for _, i, _, candidate, distance in detections:
             hit = candidate >= 0 and distance <= threshold and (i, candidate) not in taken

@@ -37,7 +37,7 @@ def test_several_seeds_of_a_number_of_steps_are_averaged(tmp_path):
         for steps, (first, second) in model.errors().items():
             assert first != second
             assert entry["error_x1000"][str(steps)] == pytest.approx((first + second) / 2, abs=1e-4)
-            assert entry["error_std_x1000"][str(steps)] == pytest.approx(abs(first - second) / 2, abs=1e-4)
+            assert entry["errors_x1000"][str(steps)] == pytest.approx([first, second], abs=1e-4)
         assert {corners: len(seeds) for corners, seeds in entry["sweep"].items()} == {"3": 2, "4": 2, "6": 2}
 
 

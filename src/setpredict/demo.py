@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 import torch
@@ -194,7 +194,7 @@ def draw_points(models: list[Contender], seed: int, out: Path) -> Path:
 
 
 def results(what: str, models: list[Contender], budget: Budget, seeds: Sequence[int]) -> dict[str, Any]:
-    """What results.json says; errors are means over the seeds, and their spread is the standard deviation."""
+    """What results.json says: the error of every seed, and their mean."""
     chosen = f"--seed {seeds[0]}" + (f" --seeds {len(seeds)}" if len(seeds) > 1 else "")
     return {
         "what": what,
@@ -207,7 +207,7 @@ def results(what: str, models: list[Contender], budget: Budget, seeds: Sequence[
             {
                 "name": c.name,
                 "error_x1000": {str(k): round(fmean(v), 4) for k, v in c.errors().items()},
-                "error_std_x1000": {str(k): round(pstdev(v), 4) for k, v in c.errors().items()},
+                "errors_x1000": {str(k): [round(e, 4) for e in v] for k, v in c.errors().items()},
                 "parameters": parameters(c.model),
                 "steps_trained": c.steps,
             }
@@ -222,7 +222,7 @@ def _summaries(sweeps: dict[int, list[Sweep]]) -> dict[str, list[dict[str, Any]]
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
-    return f"{fmean(values):.3f}" + (f" ± {pstdev(values):.3f}" if len(values) > 1 else "")
+    return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def parameters(model: torch.nn.Module) -> int:

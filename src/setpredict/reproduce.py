@@ -20,8 +20,8 @@ from setpredict.core.revision import revision
 from setpredict.metrics.units import DISTANCES, EXACT
 from setpredict.presets import Scale
 from setpredict.report.figures.progression import save
-from setpredict.report.results import lay_out
 from setpredict.report.row_pictures import first_predictions, row_pictures
+from setpredict.report.tables.records import lay_out
 from setpredict.report.tables.text import terminal
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here

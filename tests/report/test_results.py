@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from setpredict.cli.main import run
-from setpredict.report.results import data_used, drawn, lay_out, reached, tables, time_to
+from setpredict.report.results import data_used, drawn, reached, tables, time_to
+from setpredict.report.tables.records import lay_out, origins
 
 
 def entry(row: str, values: list[float], seed: int = 0, steps: int | None = 10) -> dict:
@@ -59,6 +60,17 @@ def test_mean_and_deviation_are_beside_the_papers_numbers():
         ["MLP", "2.000 (0.21 ± 0.18)", "2", "1,000", "1"],
         ["DSPN (all), 10 steps", "0.200 ± 0.141 (0.09 ± 0.01)", "2", "1,000", "2"],
     ]
+
+
+def test_headings_stand_above_the_first_row_that_was_trained():
+    def run(row: str) -> dict:
+        metrics = {"AP∞": 0.5, "size_accuracy": 1.0}
+        return entry(row, [0.1], steps=None) | {"evaluations": [{"steps": None, "samples": 9, "metrics": metrics}]}
+
+    rows = ["MLP", "Slot Attention", "Transformer", "iDSPN, no warm-up"]
+    ((_, heads, cells),) = lay_out("clevr-state", [run(row) for row in rows])
+    assert [line[0] for line in cells] == ["MLP", "Beyond the paper:", *rows[1:3], "Without the warm-up:", rows[3]]
+    assert {len(line) for line in cells} == {len(heads)}
 
 
 def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():
@@ -149,6 +161,19 @@ def test_page_figure_and_check(place, capsys):
     assert "0.100 ± 0.141" in capsys.readouterr().err
     page.write_text(text + "More.\n")
     assert run(["results", "--check"]) == 2
+
+
+def test_seeds_that_differ_in_nothing_else_share_a_line():
+    other = entry("DSPN (all)", [0.1], seed=2) | {"revision": "def"}
+    last = RUNS[2] | {"command": "the last seed's"}
+    table = origins([*RUNS[:2], last, other])
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert [(line[0], line[1], line[-1]) for line in lines[2:]] == [
+        ("MLP", "0", "abc"),
+        ("DSPN (all)", "0; 1", "abc"),
+        ("DSPN (all)", "2", "def"),
+    ]
+    assert lines[3][3:6] == ["7 of 1,000; 7 of 1,001", "2.0; 3.0", "`the last seed's`"]
 
 
 def test_the_data_is_named():

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json, write_text
-from setpredict.metrics.units import DISTANCES, EXACT, heading, percent
-from setpredict.report.figures.by_size import by_decoder, by_size
+from setpredict.metrics.units import percent
+from setpredict.report.figures.by_size import by_size
 from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
 from setpredict.report.tables.paper import TABLES
-from setpredict.report.tables.text import markdown, published, summary
+from setpredict.report.tables.records import answered, lay_out, metric_names, origins, score_table, tells
+from setpredict.report.tables.text import markdown
 from setpredict.studies import studies
 
-Table = tuple[str, list[str], list[list[str]]]
 SUMMARY, DETAILS = "summary.md", "<!-- details -->"
 """The text at the top of the page; and what ends the visible part of the remarks on a table."""
 HEADLINES = ("clevr-state-small", "clevr-box-small", "mnist-small")
@@ -101,7 +101,7 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
     whole = study.by_size or (not study.groups and (folded or names == metric_names(entries)))
     main = complete if whole else []
     if not whole and not study.groups:
-        main = [markdown(*_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
+        main = [markdown(*score_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
     by_time = study.by_time or study.by_size or (not study.groups and timed(entries))
     drawing = "Validation scores by training time" if by_time else "Test scores of every answer"
@@ -156,68 +156,6 @@ def plain(results: Path, table: Path) -> Entry | None:
     return read_json(path) if path.is_file() else None
 
 
-def lay_out(table: str, entries: Sequence[Entry]) -> list[Table]:
-    """Name, heads and cells of each table: mean ± deviation over the seeds, the paper's numbers in parentheses."""
-    if studies()[table].by_size:
-        return [(table, *size_columns(entries, metric_names(entries)[0]))]
-    if not studies()[table].groups:
-        return [(table, *_table(table, {e["row"]: e["row"] for e in entries}, entries))]
-    return [(name, *_table(table, rows, entries)) for name, rows in answered(table, entries).items()]
-
-
-def size_columns(entries: Sequence[Entry], name: str) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of a table with a row per decoder and a column per size of the sets."""
-    cells = by_decoder(entries, name)
-    sizes = sorted({size for found in cells.values() for size in found})
-    heads = ["model", *(f"n = {n}, d = {d}" for n, d in sizes), "runs"]
-    rows = []
-    for decoder, found in cells.items():
-        runs = {len(values) for values in found.values()}
-        shown = [summary(found[size], name) if size in found else "–" for size in sizes]
-        rows.append([decoder, *shown, " to ".join(map(str, sorted({min(runs), max(runs)})))])
-    return heads, rows
-
-
-def answered(table: str, entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
-    """The questions of a study with at least two answers to compare, and the row of each answer."""
-    done = {e["row"] for e in entries}
-    found = {q: {k: v for k, v in g.items() if v in done} for q, g in studies()[table].groups.items()}
-    return {question: group for question, group in found.items() if len(group) > 1}
-
-
-def _table(
-    table: str, rows: Mapping[str, str], entries: Sequence[Entry], names: Sequence[str] = ()
-) -> tuple[list[str], list[list[str]]]:
-    published_rows = TABLES.get(table, {})
-    names = names or metric_names([e for e in entries if e["row"] in rows.values()])
-    cells = []
-    for label, row in rows.items():
-        mine = [e for e in entries if e["row"] == row]
-        for i, first in enumerate(mine[0]["evaluations"]):
-            steps = first["steps"]
-            full = label if steps is None else f"{label}, {steps} steps"
-            seen = [{"steps_taken": steps, **e["evaluations"][i]["metrics"]} for e in mine]
-            paper = {n: published(published_rows.get(full, {}).get(n)) for n in names}
-            numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
-            trained = [_mean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
-            cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
-    return ["model", *map(heading, names), "minutes", "training steps", "runs"], cells
-
-
-def tells(entries: Sequence[Entry], name: str) -> bool:
-    """Whether a metric is worth a visible column: not if it is 0 % in every row."""
-    return not percent(name) or any(e["metrics"].get(name) for entry in entries for e in entry["evaluations"])
-
-
-def metric_names(entries: Sequence[Entry]) -> list[str]:
-    """The metrics in the columns of a table: average precisions, exact matches, or distances; sizes and steps taken."""
-    metrics = entries[0]["evaluations"][0]["metrics"]
-    precisions = [n for n in metrics if n.startswith("AP")] or [n for n in EXACT if n in metrics]
-    stopped = any("steps_taken" in e["evaluations"][0]["metrics"] for e in entries)
-    sizes = [n for n in metrics if n == "size_accuracy"]
-    return (precisions or [n for n in metrics if n in DISTANCES]) + sizes + ["steps_taken"] * stopped
-
-
 def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | None:
     """Training curves, or the answers of a study of several questions (None if there are none to compare yet)."""
     entries, groups = content["runs"], answered(content["table"], content["runs"])
@@ -258,27 +196,3 @@ def reached(entry: Entry, goal: float) -> float | None:
     """Minutes until the first validation at or below the goal."""
     line = entry["curve"]
     return next((m for m, v in zip(line["minutes"], line["chamfer"]) if v <= goal), None)
-
-
-def origins(entries: Sequence[Entry]) -> str:
-    """A table of how each run was made."""
-    heads = ["model", "seed", "parameters", "best step", "minutes", "command", "hardware", "revision"]
-    cells = [
-        [
-            e["row"],
-            str(e["seed"]),
-            f"{e['parameters']:,}",
-            f"{e['chosen']:,} of {e['steps_trained']:,}",
-            f"{e['minutes']:.1f}",
-            f"`{e['command']}`",
-            e["hardware"],
-            e["revision"],
-        ]
-        for e in entries
-    ]
-    return markdown(heads, cells)
-
-
-def _mean(values: Any) -> float:
-    found = list(values)
-    return sum(found) / len(found)

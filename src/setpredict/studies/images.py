@@ -50,7 +50,7 @@ def image_rows(target: str) -> tuple[Row, ...]:
         Row("DSPN (all)", "dspn", ALONE, **after),
         Row("iDSPN", "idspn", ALONE, (20, 40), **after),
         Row("DSPN (momentum, last-5 gradient)", "dspn", {**ALONE, **FAVORED}, **after),
-        Row("Dense head", "dense", ALONE, **after),
+        Row("Dense head", "dense", ALONE, **after, heading="Beyond the paper:"),
         Row("DSPN from the dense head", "dspn", {**ALONE, **DENSE}, (0, 5, 10), **after),
         Row("Slot Attention", "slots", ALONE, (3,), **after),
         Row("Transformer", "transformer", ALONE, (3,), **after),
@@ -58,7 +58,7 @@ def image_rows(target: str) -> tuple[Row, ...]:
     scratch = {**ALONE, "train.max_minutes": 45.0}
     if target == "state":
         rows += [
-            Row("MLP, no warm-up", "mlp", scratch, rates=RATES),
+            Row("MLP, no warm-up", "mlp", scratch, rates=RATES, heading="Without the warm-up:"),
             Row("DSPN (all), no warm-up", "dspn", scratch, rates=RATES),
             Row("iDSPN, no warm-up", "idspn", scratch, (20, 40), rates=RATES),
         ]

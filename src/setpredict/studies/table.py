@@ -31,6 +31,8 @@ class Row:
     """The table that has that row (None: this one)."""
     rates: tuple[float, ...] = ()
     """Learning rates to choose among, by short trainings of seed 0 and their validation score (empty: the preset's)."""
+    heading: str = ""
+    """A heading in the table, above this row and those that follow."""
 
     @property
     def slug(self) -> str:
@@ -59,6 +61,13 @@ class Study:
             if name in (row.name, row.slug):
                 return row
         raise UserError(f"there is no row {name!r}; rows are {', '.join(repr(r.name) for r in self.rows)}")
+
+    def headings(self) -> dict[str, str]:
+        """The heading that each row stands under, by the row's name; empty above the first heading."""
+        found, last = {}, ""
+        for row in self.rows:
+            found[row.name] = last = row.heading or last
+        return found
 
     def experiment(self, row: Row, scale: Scale, seed: int) -> Experiment:
         start = preset(self.preset, row.method, scale)

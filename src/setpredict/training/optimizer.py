@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from setpredict.config import TrainConfig
 
@@ -33,10 +34,10 @@ def update_average(average: nn.Module, model: nn.Module, decay: float, step: int
     The statistics of batch norms are averaged like weights: those of the newest weights do not fit averaged ones.
     """
     decay = min(decay, (1 + step) / (10 + step))
-    for ours, theirs in zip((*average.parameters(), *average.buffers()), (*model.parameters(), *model.buffers())):
-        if isinstance(ours, nn.Parameter):
-            ours.lerp_(theirs, 1 - decay)
-        elif ours.is_floating_point():  # what is equal stays, such as a mask of −∞, whose average would be NaN
+    mean = get_ema_multi_avg_fn(decay)  # all weights in a few calls, which matters on GPUs
+    mean(list(average.parameters()), list(model.parameters()), step)
+    for ours, theirs in zip(average.buffers(), model.buffers()):
+        if ours.is_floating_point():  # what is equal stays, such as a mask of −∞, whose average would be NaN
             ours.copy_(torch.where(ours == theirs, ours, ours.lerp(theirs, 1 - decay)))
         else:
             ours.copy_(theirs)

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 from setpredict.config import Experiment, from_json
@@ -155,7 +155,7 @@ def _best_in_bold(found: Sequence[Scores | None], metric: str) -> list[str]:
 
 
 def _mean_and_spread(values: Sequence[float], digits: int) -> str:
-    return f"{fmean(values):.{digits}f} ± {pstdev(values):.{digits}f}"
+    return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
 def _read(path: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from textwrap import fill
 from typing import Any
 
@@ -114,9 +115,9 @@ def _answers(axes: Axes, entries: Sequence[Entry], group: Mapping[str, str], nam
 
 
 def _baseline(entries: Sequence[Entry], group: Mapping[str, str], name: str) -> float:
-    """The first answer's score, drawn as a line to compare the others with."""
-    first = next(e for e in entries if e["row"] == next(iter(group.values())))
-    return first["evaluations"][0]["metrics"][name]
+    """The first answer's score, averaged over its seeds: a line to compare the others with."""
+    first = next(iter(group.values()))
+    return fmean(e["evaluations"][0]["metrics"][name] for e in entries if e["row"] == first)
 
 
 def _height(groups: Groups, row: int, columns: int) -> float:
