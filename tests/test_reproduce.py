@@ -257,6 +257,24 @@ def test_every_seed_has_the_learning_rate_of_the_first(tmp_path, monkeypatch):
     assert rates == [worst["lr"]] * 2
 
 
+def test_a_seed_is_added_to_a_table_from_another_machine(tmp_path, monkeypatch):
+    small = {"data.train": 16, "data.val": 4, "data.test": 4, "train.val_every": 1}
+    study = Study("Points", "multisets", (Row("MLP", "mlp", rates=(0.1, 0.01)),), small)
+    monkeypatch.setattr(module, "studies", lambda scale="small": {"points": study})
+    given = {"results": tmp_path, "max_steps": 1, "console": Console(quiet=True)}
+    (first,) = reproduce("points", "small", 1, out=tmp_path / "theirs", **given)["runs"]
+    both = reproduce("points", "small", 2, first_seed=1, out=tmp_path / "ours", **given)["runs"]
+    assert [path.name for path in (tmp_path / "ours" / "points-small").iterdir()] == ["mlp-1"]
+    assert both[0] == first
+    assert [entry["config"]["train"]["seed"] for entry in both] == [0, 1]
+    assert both[1]["config"]["train"]["lr"] == first["config"]["train"]["lr"]
+
+
+def test_a_first_seed_beyond_the_runs_is_named(tmp_path, capsys):
+    assert run(["reproduce", "points", "--runs", "2", "--first-seed", "2", "--out", str(tmp_path)]) == 2
+    assert "--first-seed must be from 0 to 1 with --runs 2, got 2" in capsys.readouterr().err
+
+
 def test_rows_of_images_are_drawn_side_by_side(tmp_path):
     """A column per test sample; the target and every row below each other, from the records alone."""
     small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "train.max_steps": 1, "input.warmup": 0}

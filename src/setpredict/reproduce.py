@@ -40,6 +40,7 @@ def reproduce(
     scale: Scale,
     runs: int,
     *,
+    first_seed: int = 0,
     rows: Sequence[str] = (),
     out: Path = Path("runs"),
     results: Path = Path("results"),
@@ -50,6 +51,8 @@ def reproduce(
     console: Console | None = None,
 ) -> dict[str, Any]:
     """Train and evaluate a table, or some of its rows; call it again to resume it after an interruption.
+
+    Seeds are those from `first_seed` up to, but not including, `runs`.
 
     Returns the content of the file in `results`: every finished row, also those of earlier calls.
     """
@@ -63,7 +66,7 @@ def reproduce(
     console.print(f"{study.title} at scale {scale}, {runs} runs per row. {study.about}")
     pictured = None
     for row in chosen:
-        for seed in range(runs):
+        for seed in range(first_seed, runs):
             experiment = configure(study, row, scale, seed, minutes, max_steps, threads, data)
             if experiment.data.name == "scenes" and experiment.data.folder:
                 experiment.data.folder = str(out / Path(experiment.data.folder).name)

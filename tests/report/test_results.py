@@ -71,6 +71,8 @@ def test_headings_stand_above_the_first_row_that_was_trained():
     ((_, heads, cells),) = lay_out("clevr-state", [run(row) for row in rows])
     assert [line[0] for line in cells] == ["MLP", "Beyond the paper:", *rows[1:3], "Without the warm-up:", rows[3]]
     assert {len(line) for line in cells} == {len(heads)}
+    ((_, _, cells),) = lay_out("clevr-state", [run(row) for row in rows[1:3]])
+    assert [line[0] for line in cells] == rows[1:3]
 
 
 def test_an_ablation_shows_the_unchanged_model_in_each_of_its_tables():

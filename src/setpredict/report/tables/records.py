@@ -50,7 +50,7 @@ def score_table(
     """Heads and cells of a table with the given rows, by their labels, and metrics (none: all that tables show)."""
     published_rows, headings = TABLES.get(table, {}), studies()[table].headings()
     names = names or metric_names([e for e in entries if e["row"] in rows.values()])
-    cells, above = [], ""
+    cells, above = [], headings.get(next(iter(rows.values())), "")  # a table of one part needs no heading
     for label, row in rows.items():
         if headings.get(row, above) != above:
             above = headings[row]
