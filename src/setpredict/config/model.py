@@ -140,8 +140,8 @@ class DecoderConfig:
     project: Literal["none", "unit", "simplex"] = "none"
     """`unit` keeps elements in the unit box after each step, `simplex` every one-hot group at probabilities."""
     recompute: bool = False
-    """Recompute in the backward pass what it would otherwise keep of every step: about 4/3 of the time, for memory that
-    hardly grows with T."""
+    """Recompute in the backward pass what it would otherwise keep of every step: a little slower, for memory
+    that grows slowly with T."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of the mlp decoder, of a predicted initial set, and of the network in every step of slots and
     transformer; lstm, deep-sets and bilstm use the first."""

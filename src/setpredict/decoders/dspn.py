@@ -45,8 +45,8 @@ class DSPN(nn.Module):
         project: Applied to the elements after every step, such as a clamp to the unit box.
         fast: Use the hand-derived step for the built-in encoders; False computes their inner gradients like everybody
             else's, by `torch.func`.
-        recompute: Recompute in the backward pass what it would otherwise keep of every step: about 4/3 of the time, for
-            memory that hardly grows with T.
+        recompute: Recompute in the backward pass what it would otherwise keep of every step: a little slower, for
+            memory that grows slowly with T.
 
     >>> from setpredict.encoders import DeepSetEncoder
     >>> decoder = DSPN(DeepSetEncoder(features=2, latent=64, max_size=342))

@@ -80,7 +80,7 @@ def best_constant(training: Sets, set_loss: SetLoss, variable: bool) -> Sets:
 
 
 def mean_prediction(training: Sets, variable: bool) -> Sets:
-    """The mean element of the training data in every place (a batch of one); masks are the share of sets so large.
+    """The mean element of the training data in every place (a batch of one); masks are the share of sets with it.
 
     >>> mean_prediction(Sets.from_list([[[0.0], [1.0]], [[2.0]]]), variable=True)
     Sets(1 sets of up to 2 elements with 1 features, sizes 1 to 1)

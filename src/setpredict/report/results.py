@@ -187,8 +187,8 @@ def time_to(other: Entry) -> str:
     return (
         f"To reach a validation Chamfer loss of {1000 * other['goal']:g}e-3, {other['compares']} took {ours:.1f} "
         f"minutes and the same training with the plain implementation {theirs:.1f}, {theirs / ours:.1f} times as long, "
-        f"in {steps} steps (`{other['command']}`, one run each). Weights, batches and formulas are the same; rounding "
-        "makes the two curves diverge.\n"
+        f"in {steps} steps (`{other['command']}`, one run each, load {other['machine']['load']}). Initial weights, "
+        "batches and formulas are the same; the learning rate follows the clock, so that the two curves differ.\n"
     )
 
 

@@ -122,4 +122,4 @@ _STATES = (
     "all four attributes must be correct."
 )
 _BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."
-_RENDERS = "The small models, trained and tested on a few thousand CLEVR-style renders."
+_RENDERS = "The small models, trained on a few thousand CLEVR-style renders and tested on 250."
