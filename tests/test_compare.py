@@ -59,6 +59,13 @@ def test_methods_on_the_same_data_give_one_page(tmp_path, monkeypatch, capsys):
     after = {path: path.stat().st_mtime_ns for path in folder.glob("*/done.json")}
     changed = {path.parent.name for path in before if after[path] != before[path]}
     assert changed == {"transformer"}
+    (folder / "comparison.html").unlink()
+    capsys.readouterr()
+    with monkeypatch.context() as other_process:
+        other_process.setenv("LOCAL_RANK", "1")
+        assert run(command) == 0
+    assert capsys.readouterr().out == ""
+    assert not (folder / "comparison.html").exists()  # the first process prints and writes
     assert run([*command, "--lr", "0.5"]) == 2
     assert "was trained with other settings" in capsys.readouterr().err
 

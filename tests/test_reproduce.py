@@ -275,6 +275,15 @@ def test_a_first_seed_beyond_the_runs_is_named(tmp_path, capsys):
     assert "--first-seed must be from 0 to 1 with --runs 2, got 2" in capsys.readouterr().err
 
 
+def test_records_have_no_paths_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("SETPREDICT_DATA", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    places = {tmp_path / "data" / "a": "$SETPREDICT_DATA/a", tmp_path / "here" / "runs" / "b": "runs/b"}
+    assert {place: module._portable(place) for place in places} == places
+    assert module._portable(tmp_path / "data2" / "a") == f"{tmp_path}/data2/a"  # not below $SETPREDICT_DATA
+
+
 def test_rows_of_images_are_drawn_side_by_side(tmp_path):
     """A column per test sample; the target and every row below each other, from the records alone."""
     small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "train.max_steps": 1, "input.warmup": 0}

@@ -10,6 +10,7 @@ from rich.console import Console
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
+from setpredict.core.process import is_first_process
 from setpredict.metrics.units import heading, shown
 from setpredict.report.page import comparison
 from setpredict.report.tables.text import terminal
@@ -31,7 +32,7 @@ def compare(experiments: Mapping[str, Experiment], folder: Path, console: Consol
         folder: The folder of the runs and of the page.
         console: Where messages, progress bars and the table go (None: nowhere).
     """
-    console = console or Console(quiet=True)
+    console = console if console and is_first_process() else Console(quiet=True)
     if len(experiments) < 2:
         raise UserError(f"a comparison needs at least two methods, got {' '.join(experiments) or 'none'}")
     data = [experiment.data for experiment in experiments.values()]
@@ -44,9 +45,11 @@ def compare(experiments: Mapping[str, Experiment], folder: Path, console: Consol
             raise KeyboardInterrupt(f"Stopped in {run}. The same command continues the comparison.")
         if run.read_evaluation() is None:
             evaluate_run(run.path, console=console, allow_own_code=True)  # it was trained here with that code
+    path = folder / PAGE
+    if not is_first_process():
+        return path
     runs = {name: load(folder / name, allow_own_code=True) for name in experiments}
     console.print(terminal(*score_rows(runs), f"{folder}, test split", console.width))
-    path = folder / PAGE
     write_text(path, comparison(list(runs.values())))
     console.print(f"Written: {path}", soft_wrap=True, markup=False)
     return path

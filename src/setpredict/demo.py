@@ -7,12 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -30,6 +31,7 @@ from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
 from setpredict.report.figures.progression import progression, save
 from setpredict.report.figures.sweep import CORNERS, Sweep, draw_sweeps, sweep
+from setpredict.report.tables.text import mean_and_deviation
 from setpredict.training.limits import ENDLESS
 from setpredict.training.loop import AfterStep, Step, TrainState, fit
 
@@ -131,7 +133,7 @@ def run(what: str, budget: Budget, out: Path, seeds: Sequence[int], console: Con
         picture = draw_points(models, seeds[0], out)
     content["seconds_total"] = round(time.perf_counter() - began, 1)
     write_text(out / "results.json", json.dumps(content, indent=2) + "\n")
-    console.print(f"\nPicture: [bold]{picture}[/]   numbers: {out / 'results.json'}")
+    console.print(f"\nPicture: [bold]{escape(str(picture))}[/]   numbers: {escape(str(out / 'results.json'))}")
     return models
 
 
@@ -169,7 +171,7 @@ def table(models: list[Contender]) -> Table:
     for heading in ("decoder", "after T steps", "after 2T steps", "T", "parameters", "steps trained"):
         view.add_column(heading, justify="left" if heading == "decoder" else "right")
     for c in models:
-        once, *twice = (_mean_and_spread(errors) for errors in c.errors().values())
+        once, *twice = (mean_and_deviation(errors, "{:.3f}".format) for errors in c.errors().values())
         steps = c.model.steps
         view.add_row(
             c.name,
@@ -219,10 +221,6 @@ def results(what: str, models: list[Contender], budget: Budget, seeds: Sequence[
 def _summaries(sweeps: dict[int, list[Sweep]]) -> dict[str, list[dict[str, Any]]]:
     """By corners, one summary per seed."""
     return {str(n): [found.summary() for found in seeds] for n, seeds in sweeps.items()}
-
-
-def _mean_and_spread(values: Sequence[float]) -> str:
-    return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def parameters(model: torch.nn.Module) -> int:

@@ -41,9 +41,6 @@ from setpredict.encoders import (
 
 def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
     """The input encoder and the decoder of a model, with new weights from torch's global seed."""
-    for name in ("latent", "max_size", "features"):
-        if getattr(config, name) < 1:
-            raise UserError(f"{name} must be at least 1, got {getattr(config, name)}")
     decoder = _decoder(config)
     if not isinstance(decoder, Decoder):
         missing = [n for n in ("steps", "needs", "set_encoder", "target_loss") if not hasattr(decoder, n)]

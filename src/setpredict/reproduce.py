@@ -101,7 +101,7 @@ def reproduce(
         draw_rows(pictured, content["runs"], path.with_suffix(".png"))
     for name, heads, cells in lay_out(table, content["runs"]):
         console.print(terminal(heads, cells, f"{name}: ours, and the paper's in parentheses", console.width))
-    console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.")
+    console.print(f"Written: {path}; setpredict results puts it into RESULTS.md.", markup=False)
     return content
 
 
@@ -244,7 +244,7 @@ def finish(experiment: Experiment, folder: RunFolder, console: Console, before: 
             raise UserError(f"{folder} was trained with other settings; choose another --out or remove it")
         experiment = stored
     if folder.is_finished:
-        console.print(f"{folder} is already finished.")
+        console.print(f"{folder} is already finished.", markup=False)
         return True
     resume = folder.has_checkpoint
     init_from = None if resume or before is None else before.path
@@ -269,8 +269,7 @@ def record(
     assert validation is not None
     config = to_json(run.experiment)
     if config["data"]["folder"]:
-        place = config["data"]["folder"].replace(str(data_folder().absolute()), "$SETPREDICT_DATA")
-        config["data"]["folder"] = place.replace(f"{Path.cwd()}/", "")
+        config["data"]["folder"] = _portable(Path(config["data"]["folder"]))
     minutes, threads = config["train"]["max_minutes"], config["train"]["threads"] or torch.get_num_threads()
     if minutes:
         command += f" --minutes {minutes:g} --threads {threads}"
@@ -298,11 +297,16 @@ def record(
     }
 
 
+def _portable(place: Path) -> str:
+    """A path below $SETPREDICT_DATA or the current folder, without that part of it, which only this machine has."""
+    if place.is_relative_to(data_folder().absolute()):
+        return (Path("$SETPREDICT_DATA") / place.relative_to(data_folder().absolute())).as_posix()
+    return (place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place).as_posix()
+
+
 def curve(folder: RunFolder, metrics: Sequence[str] | dict[str, float]) -> dict[str, list[float]]:
     """The validations: training minutes, and each metric that tables show."""
     names = [n for n in metrics if n in DISTANCES or n in EXACT or n.startswith("AP")]
-    rows = folder.read_log()
-    minutes = {row["step"]: float(row["minutes"]) for row in rows if "minutes" in row}
-    validations = [row for row in rows if f"val_{names[0]}" in row]
-    found = {"minutes": [round(minutes[row["step"]], 2) for row in validations]}
+    validations = [row for row in folder.read_log() if f"val_{names[0]}" in row]
+    found = {"minutes": [round(float(row["minutes"]), 2) for row in validations]}
     return found | {n: [float(row[f"val_{n}"]) for row in validations] for n in names}

@@ -118,3 +118,24 @@ def test_hidden_options_are_accepted_and_said_to_have_no_effect(
     assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["--decoder.step-size"]
     assert run(["train", "folder", "--data.name", "coco", "--data.size", "64"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["multisets", "--data.variable"],
+        ["--data.variable", "multisets"],
+        ["--name", "mnist", "multisets", "--data.variable"],
+        ["--data.variable", "--name", "mnist", "multisets"],
+    ],
+)
+def test_options_may_stand_before_the_preset(words, monkeypatch):
+    seen = []
+    monkeypatch.setattr("setpredict.cli.train._train", lambda options, kind: seen.append((options, kind)))
+    assert run(["train", *words]) == 0
+    ((options, kind),) = seen
+    assert (options.experiment.data.name, options.experiment.data.variable, kind) == (
+        "multisets",
+        True,
+        "multisets-dspn",
+    )

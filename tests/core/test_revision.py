@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import torch
+
 from setpredict.core import revision as module
 
 
@@ -40,3 +42,11 @@ def test_only_changes_of_the_package_mark_a_revision(tmp_path):
     assert loaded(file) == committed
     file.write_text(file.read_text() + "# changed\n")
     assert loaded(file) == committed + "-dirty"
+
+
+def test_a_gpu_that_is_not_used_is_not_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    assert "GPU" not in module.hardware()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert ", a GPU, " in module.hardware()

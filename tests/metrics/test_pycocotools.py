@@ -11,7 +11,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from setpredict.metrics import box_average_precision, box_candidates
-from setpredict.metrics.average_precision import _descending, _true_ranks
+from setpredict.metrics.average_precision import _true_ranks
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 IMAGES, N, M = 60, 8, 5
@@ -71,7 +71,7 @@ def test_same_true_positives(boxes, coco):
         if result is not None and result["aRng"] == everything:
             element = [(d - 1) % N for d in result["dtIds"]]  # ids number the detections from 1, in order of images
             theirs[:, result["image_id"], element] = torch.from_numpy(result["dtMatches"] > 0)
-    order = _descending(scores.flatten())
+    order = torch.sort(scores.flatten(), descending=True, stable=True).indices
     for k, threshold in enumerate(THRESHOLDS):
         ours = torch.zeros(IMAGES * N, dtype=torch.bool)
         ours[order[_true_ranks(agreement.flatten()[order], unique.flatten()[order], threshold)]] = True

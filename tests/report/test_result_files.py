@@ -111,6 +111,12 @@ def test_ids_of_another_annotation_file_and_without_any(images: Path, run: Path,
 
 
 def test_the_id_of_an_image_is_found_by_any_part_of_its_path():
+    assert [CocoIds().image("x.png"), *map(CocoIds({"a": 500}).image, ("y.png", "z.png", "y.png"))] == [
+        1,
+        501,
+        502,
+        501,
+    ]
     ids = CocoIds({"train/aachen/1.png": 7, "2.png": 8})
     assert ids.image("/data/images/train/aachen/1.png") == 7
     assert ids.image("train/aachen/1.png") == 7

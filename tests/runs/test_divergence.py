@@ -14,6 +14,7 @@ from setpredict.runs import train as train_module
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.train import train_run
 from setpredict.runs.training_run import Diverged
+from setpredict.training.log import RunLog
 
 
 def go(experiment, folder: Path) -> None:
@@ -59,6 +60,15 @@ def test_a_broken_batch_stops_with_the_reason(tiny, run_folder, monkeypatch):
     weights = content(run_folder)["model"]
     assert [name for name, w in weights.items() if not w.isfinite().all()] == []
     assert not RunFolder(run_folder).is_finished
+
+
+def test_the_log_of_a_training_that_diverges_is_closed(tiny, run_folder, monkeypatch):
+    poison(monkeypatch, once=False)
+    closed, close = [], RunLog.close
+    monkeypatch.setattr(RunLog, "close", lambda self: closed.append(self) or close(self))
+    with pytest.raises(Diverged):
+        go(tiny, run_folder)
+    assert len(closed) == 1
 
 
 def test_rollback_continues_with_a_smaller_learning_rate(tiny, run_folder, monkeypatch):

@@ -197,6 +197,16 @@ def test_wrong_sets_are_named(points, given, message):
         next(predict_files(points, [given]))
 
 
+def test_arrays_that_hold_no_numbers_are_named(points, tmp_path):
+    complex_numbers, huge = tmp_path / "complex.npy", tmp_path / "huge.npy"
+    np.save(complex_numbers, np.ones((2, 2), np.complex128))
+    with huge.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**4)})
+    for path, problem in ((complex_numbers, "it holds complex128"), (huge, "Unable to allocate")):
+        with pytest.raises(UserError, match=f"{path.name} is neither a .npy or .json file .*{problem}"):
+            next(predict_files(points, [str(path)]))
+
+
 def test_a_set_that_is_too_large_is_left_out_alone(points):
     large, problems = json.dumps([[0.5, 0.5]] * 11), []
     answers = list(predict_files(points, ["[[0.1, 0.2]]", large, "[[0.3, 0.4]]"], on_error=problems.append))

@@ -4,6 +4,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,9 +16,11 @@ from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
 from setpredict.reproduce import finish
+from setpredict.runs import training_run
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
+from setpredict.runs.restore import seed_process
 from setpredict.runs.train import train_run
 from setpredict.studies import changed
 from tests.training.comparing import differences
@@ -35,6 +38,27 @@ def content(folder: Path) -> dict:
 
 def files(folder: Path) -> dict[Path, bytes]:
     return {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+def test_every_checkpoint_is_written_once(tiny, run_folder, monkeypatch, patience):
+    saved, save = [], training_run.save_checkpoint
+    monkeypatch.setattr(training_run, "save_checkpoint", lambda *given: saved.append(given[1].step) or save(*given))
+    tiny.train.patience = patience
+    tiny.train.lr = 0.0 if patience else tiny.train.lr  # nothing gets better
+    go(tiny, run_folder)
+    assert saved == ([0, 3, 5, 6, 9, 10] if patience else [0, 3, 5, 6, 9, 10, 12])
+
+
+def test_other_processes_draw_other_numbers():
+    drawn = []
+    for rank in (0, 1, 2):
+        torch.manual_seed(7)
+        seed_process(SimpleNamespace(global_rank=rank), seed=0, step=5)  # pyright: ignore[reportArgumentType]
+        drawn.append(torch.rand(1).item())
+    assert len(set(drawn)) == 3
+    torch.manual_seed(7)
+    assert drawn[0] == torch.rand(1).item()  # the first process goes on with its own
 
 
 def test_a_run_leaves_everything_behind(tiny, run_folder):

@@ -14,9 +14,9 @@ from setpredict.cli.compare import compare
 from setpredict.cli.evaluate import evaluate
 from setpredict.cli.export import export, site
 from setpredict.cli.predict import predict
-from setpredict.cli.process import is_first_process
 from setpredict.cli.train import train
 from setpredict.core.errors import UserError
+from setpredict.core.process import is_first_process
 
 REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report it with the traceback above."
 

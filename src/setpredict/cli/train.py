@@ -15,10 +15,13 @@ from tyro.conf import arg
 
 from setpredict.cli.applicable import hidden_options, without_effect, without_hidden
 from setpredict.cli.evaluate import print_evaluation
-from setpredict.cli.process import is_first_process
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
+from setpredict.core.process import is_first_process
 from setpredict.presets import METHODS, PRESETS, SCALES, preset
+
+NAMING = ("--name", "--out", "--resume", "--init-from", "--data.name", "--data.folder", "--input.weights")
+"""Options whose value may be a word that is also the name of a preset."""
 
 
 @dataclass
@@ -55,8 +58,7 @@ def train(arguments: Sequence[str]) -> None:
             raise UserError(f"{word} is not an option; did you mean {option}?")
     resumed = _peek(rest, "--resume")
     for i, (before, word) in enumerate(pairwise(rest), start=1):
-        takes_a_value = before.startswith("-") and not before.startswith("--no-") and "=" not in before
-        if word in PRESETS and not takes_a_value:  # setpredict train --name x mnist
+        if word in PRESETS and before.replace("_", "-") not in NAMING:  # setpredict train --name x mnist
             rest.insert(0, rest.pop(i))
             break
     name = rest.pop(0) if rest and not rest[0].startswith("-") else None

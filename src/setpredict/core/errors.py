@@ -24,6 +24,11 @@ class NotFinite(UserError):
     """
 
 
+def first_line(e: BaseException) -> str:
+    """What another library's exception says, as one line: its first one, or its type if it says nothing."""
+    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+
+
 def not_installed(what: str, missing: ModuleNotFoundError, extra: str) -> UserError:
     """The error of a part of the library whose optional packages are missing."""
     return UserError(f"{what} needs {missing.name}: pip install -c constraints.txt -e '.[{extra}]' in the checkout")

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from setpredict.core.files import remove_temporary
+
 
 def data_folder() -> Path:
     """`$SETPREDICT_DATA`, or the folder `data` in the cache folder."""
@@ -36,8 +38,7 @@ def build_lock(path: Path) -> Iterator[None]:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.parent / f".{path.name}.lock"):
-        for leftover in path.parent.glob(f".{path.name}.*.tmp"):
-            leftover.unlink(missing_ok=True)
+        remove_temporary((path,), ())
         yield
 
 

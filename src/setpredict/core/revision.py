@@ -27,10 +27,10 @@ def revision() -> str:
 
 
 def hardware() -> str:
-    """Processor, GPU, threads and version of torch, as one line."""
+    """Processor, GPU if this process uses one, threads and version of torch, as one line."""
     import torch
 
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_initialized() else ""
     return f"{platform.machine()}{gpu}, threads: {torch.get_num_threads()}, torch {torch.__version__}"
 
 

@@ -17,7 +17,7 @@ from setpredict.core.checksums import (
     add_safetensors_checksum,
     verify_safetensors_checksum,
 )
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, first_line
 
 Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
@@ -93,8 +93,7 @@ def build_without_data(build: Callable[[], nn.Module]) -> nn.Module:
         with torch.device("meta"):
             return build()
     except (RuntimeError, OverflowError, MemoryError) as e:  # a number of bytes that no integer holds
-        reason = (str(e).splitlines() or [type(e).__name__])[0]
-        raise UserError(f"a model of these sizes cannot be built: {reason}") from None
+        raise UserError(f"a model of these sizes cannot be built: {first_line(e)}") from None
 
 
 def bytes_of(model: nn.Module) -> int:

@@ -1,4 +1,4 @@
-"""What attention starts from: learned queries, random ones, or the input's own elements."""
+"""What attention starts from, if not from parameters: random queries, or the input's own elements."""
 
 from __future__ import annotations
 
@@ -25,17 +25,6 @@ class GaussianQueries(nn.Module):
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N W"]:
         return self.mean + self.log_scale.exp() * self.noise(code, keys)
-
-
-class LearnedQueries(nn.Module):
-    """N parameters, the same for all samples (DETR). Query i is the i-th of a list."""
-
-    def __init__(self, count: int, width: int):
-        super().__init__()
-        self.values = nn.Parameter(torch.randn(count, width))
-
-    def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N W"]:
-        return self.values.to(code.vector.dtype).expand(code.vector.shape[0], -1, -1)
 
 
 class InputQueries(nn.Module):

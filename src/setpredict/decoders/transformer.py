@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from setpredict.core.errors import UserError
-from setpredict.decoders.queries import GaussianQueries, InputQueries, LearnedQueries
+from setpredict.decoders.initial import SharedSet
+from setpredict.decoders.queries import GaussianQueries, InputQueries
 from setpredict.decoders.slots import read_out
 from setpredict.encoders import MLP, Code, as_code
 from setpredict.encoders.tokens import needed_tokens, padded_tokens, present
@@ -111,7 +112,7 @@ def make_queries(kind: Queries, count: int, width: int, channels: int) -> nn.Mod
     """The queries of that name."""
     match kind:
         case "learned":
-            return LearnedQueries(count, width)
+            return SharedSet(count, width, mask=None, scale=1.0)  # as in DETR: query i is the i-th of a list
         case "random":
             return GaussianQueries(count, width)
         case "input" | "input+random":

@@ -28,6 +28,8 @@ class CocoIds:
     categories: dict[str, Any] = field(default_factory=dict)
     source: str = ""
     """The annotation files."""
+    last: int = 0
+    """The largest number of an image, once a new one was needed."""
 
     def image(self, name: str) -> Any:
         """The id of an image file; a new number if no annotation file has it."""
@@ -35,9 +37,10 @@ class CocoIds:
         for known in (path.as_posix(), *("/".join(path.parts[k:]) for k in range(len(path.parts)))):
             if known in self.images:
                 return self.images[known]
-        numbers = [i for i in self.images.values() if isinstance(i, int)]
-        self.images[path.as_posix()] = max(numbers, default=0) + 1
-        return self.images[path.as_posix()]
+        if not self.last:
+            self.last = max((i for i in self.images.values() if isinstance(i, int)), default=0)
+        self.last += 1
+        return self.images.setdefault(path.as_posix(), self.last)
 
 
 def find_ids(run: LoadedRun, annotations: Path | None) -> CocoIds:

@@ -73,10 +73,6 @@ class RunFolder:
         return str(self.path)
 
     @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
     def config_path(self) -> Path:
         return self.path / "config.json"
 

@@ -196,12 +196,15 @@ def _read_numbers(text: str) -> np.ndarray:
     path = Path(text)
     try:
         if path.suffix == ".npy":
-            return np.lib.format.read_array(BytesIO(path.read_bytes()), allow_pickle=False).astype(np.float64)
+            array = np.lib.format.read_array(BytesIO(path.read_bytes()), allow_pickle=False)
+            if array.dtype.kind not in "fiub":
+                raise TypeError(f"it holds {array.dtype}")
+            return array.astype(np.float64)
         content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
         return np.array(json.loads(content), dtype=np.float64)
     except FileNotFoundError:
         raise UserError(f"file {text} not found") from None
-    except (ValueError, TypeError, EOFError, OverflowError, RecursionError) as e:
+    except (ValueError, TypeError, EOFError, OverflowError, RecursionError, MemoryError) as e:
         raise UserError(
             f"{_shortened(text)} is neither a .npy or .json file nor JSON numbers in equal rows: {e}"
         ) from None

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from setpredict.build import make_loss, make_metrics, make_task, model_config, resolved
 from setpredict.config import Experiment, ModelConfig
-from setpredict.core import rng
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
 from setpredict.core.threads import threads_restored
@@ -30,7 +29,7 @@ from setpredict.runs.folder import RunFolder
 from setpredict.runs.init_from import load_initial_weights
 from setpredict.runs.own_code import allow_own_code as allow
 from setpredict.runs.own_code import make_importable, own_kinds, record_training
-from setpredict.runs.restore import restore
+from setpredict.runs.restore import restore, seed_process
 from setpredict.runs.training_run import Draw, TrainingRun
 from setpredict.training.devices import launch, make_fabric, together
 from setpredict.training.evaluation import Evaluation
@@ -116,7 +115,7 @@ def train_run(
         training = TrainingRun(fabric, run, experiment, task, loss, state, console, draw)
         if resume:
             finished = run.is_finished  # before any process changes that
-            said = restore(fabric, run, state)
+            said = restore(fabric, run, state, experiment.train.seed)
             if said:
                 console.print(said, style="yellow", markup=False, highlight=False)
             training.saved_at = state.step
@@ -124,6 +123,8 @@ def train_run(
                 _check_unfinished(fabric, run, state, experiment, before, task, console)
             if experiment.loss != before.loss:  # scores by another loss cannot be compared
                 state.best, state.stale, state.validated_at = (float("inf"),), 0, -1
+        else:
+            seed_process(fabric, experiment.train.seed, state.step)
         if fabric.is_global_zero:
             run.summary_path.unlink(missing_ok=True)
             if not resume:
@@ -131,8 +132,6 @@ def train_run(
                 run.write_origin()
             run.write_experiment(experiment)
             record_training(run, kinds)
-        if fabric.global_rank:  # own classes may draw from torch's generator; no two processes the same numbers
-            torch.manual_seed(int(rng.key(experiment.train.seed, "process", fabric.global_rank, state.step)) % 2**63)
         fabric.barrier()
         if announce is not None and fabric.is_global_zero:
             announce(experiment, task, model)

@@ -90,15 +90,16 @@ class TrainingRun:
                 f"Stopped at once. The last checkpoint, {checkpoint} of step {self.saved_at}, is intact. Resume with:\n"
                 f"  setpredict train --resume {self.folder}"
             ) from None
-        if self.log:
-            self.log.close()
-            if not self.stopped:
-                step, seconds, best = self.state.step, self.state.seconds, list(self.state.best)
-                ended = ended_by(train, step, seconds, batches)
-                self.folder.write_summary({"step": step, "seconds": seconds, "best": best, "ended_by": ended})
-                self.console.print(
-                    f"Training ended by {ended}, at step {step}, after {seconds / 60:.1f} minutes.", highlight=False
-                )
+        finally:
+            if self.log:
+                self.log.close()
+        if self.log and not self.stopped:
+            step, seconds, best = self.state.step, self.state.seconds, list(self.state.best)
+            ended = ended_by(train, step, seconds, batches)
+            self.folder.write_summary({"step": step, "seconds": seconds, "best": best, "ended_by": ended})
+            self.console.print(
+                f"Training ended by {ended}, at step {step}, after {seconds / 60:.1f} minutes.", highlight=False
+            )
         self.fabric.barrier()  # the other processes look for the summary too
         if self.stopped:
             self.console.print(
@@ -130,15 +131,17 @@ class TrainingRun:
         if time.monotonic() - self.shown_at >= 0.2:
             self.shown_at = time.monotonic()
             self.line.show(step.done, f"step {state.step}  loss {step.parts['loss'].item():.5f}", line=False)
-        if done or (state.step % self.val_every == 0 and self.validation_is_due()):
+        if done:
+            return True  # `finish` validates and saves
+        if state.step % self.val_every == 0 and self.validation_is_due():
             self.validate()
-            self.save()
             if train.patience is not None and state.stale >= train.patience:
                 self.line.say(f"No better score in {state.stale} validations: stopped early at step {state.step}.")
                 return True
+            self.save()
         elif state.step % train.save_every == 0:
             self.save()
-        self.stopped = not done and any_rank(self.fabric, self.stop.asked)
+        self.stopped = any_rank(self.fabric, self.stop.asked)
         return self.stopped
 
     def validation_is_due(self) -> bool:
@@ -237,7 +240,7 @@ class TrainingRun:
             tried = f" {rollbacks} rollbacks did not help: look at the data of that step." if rollbacks else ""
             advice = "Lower --lr, set --clip-grad 1, or use --on-divergence rollback."
             raise Diverged(f"{seen}{tried} The last good checkpoint is {checkpoint}. {advice}") from error
-        said = restore(self.fabric, self.folder, state)
+        said = restore(self.fabric, self.folder, state, self.experiment.train.seed)
         if said:
             self.line.say(escape(said))
         state.rollbacks, state.lr_scale = rollbacks + 1, scale / 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from setpredict.core.checksums import Damaged, add_zip_checksum, verify_zip_checksum
-from setpredict.core.errors import NotFinite, UserError
+from setpredict.core.errors import NotFinite, UserError, first_line
 from setpredict.core.files import atomic, keep_previous
 from setpredict.core.weights import check_finite, check_weights, not_finite
 from setpredict.model import migrate_weights
@@ -28,7 +28,8 @@ def save_checkpoint(path: Path, state: TrainState, previous: Path | None = None)
     content["optimizer"] = state.optimizer.state_dict()
     content["average"] = None if state.average is None else state.average.state_dict()
     content["random"] = torch.get_rng_state()
-    content["cuda_random"] = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    device = next(state.model.parameters()).device
+    content["cuda_random"] = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     content["precision"] = state.precision.state_dict()
     try:
         with atomic(path) as temporary:
@@ -38,7 +39,7 @@ def save_checkpoint(path: Path, state: TrainState, previous: Path | None = None)
                 keep_previous(path, previous)
     except (OSError, RuntimeError) as e:  # torch reports a full disk as a RuntimeError of its writer
         kept = f"; {path} is still the previous one" if path.exists() else ""
-        raise UserError(f"cannot write the checkpoint {path}: {_first_line(e)}{kept}") from e
+        raise UserError(f"cannot write the checkpoint {path}: {first_line(e)}{kept}") from e
 
 
 def check_state(state: TrainState) -> NotFinite | None:
@@ -72,8 +73,9 @@ def load_checkpoint(path: Path, state: TrainState) -> None:
     for name in COUNTS:
         setattr(state, name, content[name])
     torch.set_rng_state(content["random"])
-    if content.get("cuda_random") is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(content["cuda_random"])
+    device = next(state.model.parameters()).device
+    if content.get("cuda_random") is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(content["cuda_random"], device)
     if content.get("precision"):
         state.precision.load_state_dict(content["precision"])
 
@@ -85,7 +87,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError, ValueError) as e:
-        raise Damaged(f"{path} is not a readable checkpoint: {_first_line(e)}") from e
+        raise Damaged(f"{path} is not a readable checkpoint: {first_line(e)}") from e
     if not isinstance(content, dict):
         raise Damaged(f"{path} is not a checkpoint of a run")
     return content
@@ -104,7 +106,3 @@ def _migrate(content: dict[str, Any], state: TrainState, path: Path) -> dict[str
         if isinstance(content.get(name), dict):
             content[name] = migrate_weights(state.model, dict(content[name]))
     return content
-
-
-def _first_line(e: Exception) -> str:
-    return (str(e).splitlines() or [type(e).__name__])[0]

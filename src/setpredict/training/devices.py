@@ -14,7 +14,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torchmetrics import Metric
 
 from setpredict.config import TrainConfig
-from setpredict.core.errors import NotFinite, UserError
+from setpredict.core.errors import NotFinite, UserError, first_line
 
 M = TypeVar("M", bound=Metric)
 
@@ -35,8 +35,8 @@ def make_fabric(train: TrainConfig) -> Fabric:
             accelerator=accelerator, devices=devices, num_nodes=nodes, strategy=strategy, precision=train.precision
         )
     except (MisconfigurationException, RuntimeError, ImportError, ValueError) as e:
-        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        raise UserError(f"--accelerator {accelerator} with --devices {devices} is not possible here: {reason}") from e
+        problem = f"--accelerator {accelerator} with --devices {devices} is not possible here: {first_line(e)}"
+        raise UserError(problem) from e
     # Autocast rounds where it computes. Fabric would round the inputs too, and with them the sets to be matched.
     fabric.strategy.precision.convert_input = lambda data: data  # pyright: ignore[reportAttributeAccessIssue]
     return fabric

@@ -16,6 +16,7 @@ import torch
 
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
+from setpredict.data.render import writer
 from setpredict.data.render.sampler import sample_scene
 from setpredict.data.sources.clevr import clevr
 from setpredict.data.sources.scenes import generate, scenes
@@ -33,6 +34,19 @@ def test_same_bytes_on_1_2_and_4_workers(tmp_path: Path):
         digest(generate(replace(options, out=tmp_path / str(workers), workers=workers))) for workers in (1, 2, 4)
     }
     assert len(digests) == 1
+
+
+def test_a_complete_folder_is_only_read(tmp_path: Path, monkeypatch):
+    """It may be on a disk that cannot be written to."""
+    options = SceneOptions(tmp_path / "out", train=3, val=2, size=16)
+    generate(options)
+    monkeypatch.setattr(writer, "build_lock", None)
+    assert generate(options) == options.out
+    with pytest.raises(UserError, match="was begun with size 16, not 17"):
+        generate(replace(options, size=17))
+    (options.out / "scenes" / "CLEVR_val_scenes.json").unlink()
+    with pytest.raises(TypeError):  # it wants the lock
+        generate(options)
 
 
 def test_layout_and_loader(tmp_path: Path):

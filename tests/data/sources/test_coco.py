@@ -66,6 +66,20 @@ def test_boxes_and_categories(root: Path):
     assert task.describe(a[0]) == "(0.10, 0.10, 0.60, 0.60) dog"
 
 
+def test_only_boxes_that_count_must_be_of_known_categories(root: Path):
+    def add(made, crowd: int):
+        made["categories"].append({"id": 9, "name": "bird"})
+        made["annotations"].append(
+            {"id": 5, "image_id": 10, "category_id": 9.0, "bbox": [0, 0, 1, 1], "iscrowd": crowd}
+        )
+
+    known = {"size": 16, "val": 0.0, "categories": ("dog", "cat")}
+    task = coco(write(root, lambda made: add(made, 1)), **known)
+    assert task.categories == {"category": ("dog", "cat")}
+    with pytest.raises(UserError, match="has boxes of 'bird', but the model knows dog, cat"):
+        coco(write(root, lambda made: add(made, 0)), **known)
+
+
 def test_agrees_with_pycocotools(root: Path, capsys):
     from pycocotools.coco import COCO
 

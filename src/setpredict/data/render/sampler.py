@@ -92,7 +92,7 @@ def check_side(size: int) -> None:
         raise UserError(f"size must be from 1 to {LARGEST_SIDE} pixels, got {size}")
 
 
-def scene_table(scenes: Sequence[SampledScene], names: Sequence[str] | None = None) -> SceneTable:
+def scene_table(scenes: Sequence[SampledScene]) -> SceneTable:
     """Sampled scenes as a table, like scenes read from CLEVR's files."""
     sizes = [len(s.coords) for s in scenes]
     return SceneTable(
@@ -102,7 +102,7 @@ def scene_table(scenes: Sequence[SampledScene], names: Sequence[str] | None = No
         np.concatenate([s.rotation for s in scenes]),
         np.concatenate([s.attributes for s in scenes]),
         np.tile(np.array(RIGHT), (len(scenes), 1)),
-        np.array(names if names is not None else [""] * len(scenes), dtype=np.str_),
+        np.array([""] * len(scenes), dtype=np.str_),
     )
 
 

@@ -12,6 +12,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -51,12 +52,22 @@ def write_scenes(options: SceneOptions) -> Path:
     _check_options(options)
     out = Path(options.out)
     note = out / "generator.json"
+    if note.exists():
+        _check_begun(options, note)
+        if not (out / "parts").exists() and all(_final(options, split).exists() for split in ("train", "val")):
+            return out  # nothing is missing; the folder may be read-only
     with build_lock(note):
         _begin_or_resume(options, note)
         for split, count in (("train", options.train), ("val", options.val)):
             _write_split(options, out, split, count)
         shutil.rmtree(out / "parts", ignore_errors=True)
     return out
+
+
+def _final(options: SceneOptions, split: str) -> Path:
+    """The file that is written when a split is complete."""
+    out = Path(options.out)
+    return out / f"{split}.json" if options.coco else out / "scenes" / f"CLEVR_{split}_scenes.json"
 
 
 def _check_options(options: SceneOptions) -> None:
@@ -76,28 +87,35 @@ def _check_options(options: SceneOptions) -> None:
 
 def _begin_or_resume(options: SceneOptions, note: Path) -> None:
     """Save the options, or raise if the folder was begun with other ones."""
-    wanted = {k: v for k, v in asdict(options).items() if k not in ("out", "workers")} | {"version": VERSION}
     if note.exists():
-        begun = read_json(note)
-        if not isinstance(begun, dict):
-            raise UserError(f"{note} does not contain the options of {note.parent}; use another folder")
-        begun = {"coco": False} | begun  # folders of older versions
-        for name, value in wanted.items():
-            if begun.get(name) != value:
-                raise UserError(
-                    f"{note.parent} was begun with {name} {begun.get(name)}, not {value}; use another folder"
-                )
+        _check_begun(options, note)
     else:
         others = [p.name for p in note.parent.iterdir() if p.name != f".{note.name}.lock"]
         if others:
             raise UserError(f"{note.parent} is not empty ({others[0]}) and was not begun by this command")
-        write_text(note, json.dumps(wanted, indent=1))
+        write_text(note, json.dumps(_noted(options), indent=1))
     for leftover in note.parent.rglob(".*.tmp"):  # of a killed process; we hold the lock
         leftover.unlink(missing_ok=True)
 
 
+def _check_begun(options: SceneOptions, note: Path) -> None:
+    """Raise if the folder was begun with other options."""
+    begun = read_json(note)
+    if not isinstance(begun, dict):
+        raise UserError(f"{note} does not contain the options of {note.parent}; use another folder")
+    begun = {"coco": False} | begun  # folders of older versions
+    for name, value in _noted(options).items():
+        if begun.get(name) != value:
+            raise UserError(f"{note.parent} was begun with {name} {begun.get(name)}, not {value}; use another folder")
+
+
+def _noted(options: SceneOptions) -> dict[str, Any]:
+    """The options that decide about the scenes."""
+    return {k: v for k, v in asdict(options).items() if k not in ("out", "workers")} | {"version": VERSION}
+
+
 def _write_split(options: SceneOptions, out: Path, split: str, count: int) -> None:
-    final = out / f"{split}.json" if options.coco else out / "scenes" / f"CLEVR_{split}_scenes.json"
+    final = _final(options, split)
     if final.exists():
         return
     images = out / "images" if options.coco else out / "images" / split

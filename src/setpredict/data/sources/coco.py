@@ -156,12 +156,6 @@ def _read(
     if not known:
         raise UserError(f"{path} has no categories")
     order = list(dict.fromkeys(names or known.values()))  # two ids may share a name, as some tools write them
-    unknown = {c: name for c, name in known.items() if name not in order}
-    for annotation in content["annotations"] if unknown else ():
-        if isinstance(annotation, dict) and (c := str(annotation.get("category_id"))) in map(str, unknown):
-            name = next(name for number, name in unknown.items() if str(number) == c)
-            raise UserError(f"{path} has boxes of {name!r}, but the model knows {', '.join(order)}")
-    position = {c: order.index(name) for c, name in known.items() if name in order}
     frames = {}
     for i, image in enumerate(content["images"]):
         number, name = _id(image, "id", path, "images", i), _field(image, "file_name", path, "images", i)
@@ -176,7 +170,7 @@ def _read(
     found = Collected()
     for i, annotation in enumerate(content["annotations"]):
         with found.catching():
-            _add_box(frames, position, annotation, path, i)
+            _add_box(frames, known, order, annotation, path, i)
     found.raise_all()
     frames = _with_few_boxes(path, list(frames.values()), max_size)
     folder = _image_folder(path, images)
@@ -184,8 +178,8 @@ def _read(
     return _Annotations(path, folder, [frames[i][0] for i in there], [frames[i][3] for i in there], known, len(order))
 
 
-def _add_box(frames: dict, position: dict[Id, int], annotation: Any, path: Path, i: int) -> None:
-    """Add annotation i to the boxes of its image; crowds are left out."""
+def _add_box(frames: dict, known: dict[Id, str], order: Sequence[str], annotation: Any, path: Path, i: int) -> None:
+    """Add annotation i to the boxes of its image, with the position of its category in `order`; crowds are left out."""
     if isinstance(annotation, dict) and annotation.get("iscrowd"):
         return
     number = _id(annotation, "image_id", path, "annotations", i)
@@ -193,15 +187,17 @@ def _add_box(frames: dict, position: dict[Id, int], annotation: Any, path: Path,
     box = _field(annotation, "bbox", path, "annotations", i)
     if number not in frames:
         raise UserError(f"{path}, annotations {i}: image_id {short(number)} is not the id of an image")
-    if category not in position:
+    if category not in known:
         raise UserError(f"{path}, annotations {i}: category_id {short(category)} is not the id of a category")
+    if known[category] not in order:
+        raise UserError(f"{path} has boxes of {known[category]!r}, but the model knows {', '.join(order)}")
     four_numbers = isinstance(box, list) and len(box) == 4 and all(is_number(v) for v in box)
     if not four_numbers or box[2] < 0 or box[3] < 0:
         raise UserError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
     _, width, height, boxes = frames[number]
     x, y, w, h = box
     corners = (x / width, y / height, (x + w) / width, (y + h) / height)
-    boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(position[category])))
+    boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(order.index(known[category]))))
 
 
 def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, first_line
 from setpredict.core.weights import read_weights
 from setpredict.encoders.images.resnet import BLOCKS, ResNetEncoder
 
@@ -57,9 +57,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as e:
-        raise UserError(
-            f"--input.weights: {path} is not a file of weights alone: {str(e).splitlines()[0][:200]}"
-        ) from None
+        raise UserError(f"--input.weights: {path} is not a file of weights alone: {first_line(e)[:200]}") from None
     for wrapper in WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
             content = content[wrapper]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from setpredict.config import Experiment, from_json
+from setpredict.core.files import read_json
 from setpredict.metrics.units import heading, percent
-from setpredict.report.tables.text import markdown, summary
+from setpredict.report.tables.text import markdown, mean_and_deviation, summary
 
 METHODS = ("MLP", "LSTM", "DSPN", "iDSPN", "Slot Attention", "Transformer")
 TASKS = (
@@ -29,7 +29,7 @@ TASKS = (
 def demo_table(path: Path) -> str:
     """The errors of three decoders, from a file of `setpredict demo`."""
     rows = []
-    for model in _read(path)["models"]:
+    for model in read_json(path)["models"]:
         (T, once), *more = model["error_x1000"].items()  # of a one-shot decoder only one, after 0 steps
         later = f"{more[0][1]:.3f}" if more else "–"
         numbers = [f"{once:.3f}", later, T if more else "–", f"{model['parameters']:,}", f"{model['steps_trained']:,}"]
@@ -43,14 +43,14 @@ def sweep_table(path: Path) -> str:
     Errors are means over the seeds ± their standard deviation; what is said by seed is in the order of the seeds.
     """
     rows = []
-    models = _read(path)["models"]
+    models = read_json(path)["models"]
     for corners in models[0]["sweep"]:
         for model in models:
             seeds = model["sweep"][corners]
             jumps = [jump["distance"] for seen in seeds for jump in seen["largest_jumps"]]
             cells = [
-                _mean_and_spread([1000 * seen["median_error"] for seen in seeds], 3),
-                _mean_and_spread([1000 * seen["largest_error"] for seen in seeds], 1),
+                mean_and_deviation([1000 * seen["median_error"] for seen in seeds], "{:.3f}".format),
+                mean_and_deviation([1000 * seen["largest_error"] for seen in seeds], "{:.1f}".format),
                 ", ".join(f"{seen['hardest_degrees']:.0f}°" for seen in seeds),
                 ", ".join(str(seen["jumps"]) for seen in seeds),
                 f"{max(jumps):.2f}" if jumps else "–",
@@ -62,7 +62,7 @@ def sweep_table(path: Path) -> str:
 
 def tutorial_table(path: Path) -> str:
     """A model beside trivial predictions, from the file of `python -m benchmarks.tutorial`."""
-    content = _read(path)
+    content = read_json(path)
     test = content["test"]
     trained = f"trained for {content['minutes']:.0f} minutes ({content['steps']:,} steps)"
     rows = []
@@ -79,7 +79,7 @@ def methods_table(results: Path) -> str:
     for name, task, metric, part in TASKS:
         if not (results / name).is_file():
             continue
-        found = _scores_by_method([run for run in _read(results / name)["runs"] if part in run["row"]], metric)
+        found = _scores_by_method([run for run in read_json(results / name)["runs"] if part in run["row"]], metric)
         rows.append([task, heading(metric), *_best_in_bold([found.get(m) for m in METHODS], metric)])
         if name == "points-small.json":
             rows.append(_polygons(results / "polygons.json"))
@@ -88,7 +88,7 @@ def methods_table(results: Path) -> str:
 
 def _polygons(path: Path) -> list[str]:
     """The same for polygons, which `setpredict demo` trains."""
-    models = {model["name"].removesuffix(" decoder"): model for model in _read(path)["models"]}
+    models = {model["name"].removesuffix(" decoder"): model for model in read_json(path)["models"]}
     found: dict[str, Scores] = {
         name: ([next(iter(model["error_x1000"].values())) / 1000], f"{model['steps_trained']:,} steps")
         for name, model in models.items()
@@ -100,7 +100,7 @@ def _polygons(path: Path) -> list[str]:
 def distributed_table(path: Path) -> str:
     """Step times with one and two processes, from the file of `python -m benchmarks.distributed`."""
     rows = []
-    for r in _read(path)["rows"]:
+    for r in read_json(path)["rows"]:
         share = f"{100 * r['communication_share']:.0f} %" if r["processes"] > 1 else "–"
         rows.append([r["case"], str(r["processes"]), f"{r['parameters']:,}", f"{r['step_ms']:.0f} ms", share])
     return markdown(["model", "processes", "parameters", "step", "communication"], rows)
@@ -152,11 +152,3 @@ def _best_in_bold(found: Sequence[Scores | None], metric: str) -> list[str]:
         text = summary(one[0], metric)
         cells.append(f"{f'**{text}**' if fmean(one[0]) == best else text} ({one[1]})")
     return cells
-
-
-def _mean_and_spread(values: Sequence[float], digits: int) -> str:
-    return f"{fmean(values):.{digits}f} ± {stdev(values):.{digits}f}"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean, stdev
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -59,13 +61,16 @@ def markdown(heads: Sequence[str], cells: Sequence[Sequence[str]], text_columns:
 
 def summary(values: Sequence[float], name: str = "") -> str:
     """Mean ± standard deviation over runs, or the value of a single run."""
-    if not values:
-        return "–"
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return shown(name, mean)
-    spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
-    return f"{shown(name, mean)} ± {shown(name, spread)}"
+    return mean_and_deviation(values, partial(shown, name)) if values else "–"
+
+
+def mean_and_deviation(values: Sequence[float], form: Callable[[float], str]) -> str:
+    """Mean ± standard deviation of a sample as text; of a single value, the value.
+
+    >>> mean_and_deviation([1.0, 2.0, 3.0], "{:.1f}".format)
+    '2.0 ± 1.0'
+    """
+    return form(fmean(values)) + (f" ± {form(stdev(values))}" if len(values) > 1 else "")
 
 
 def published(number: tuple[float, float | None] | None) -> str:
