@@ -208,12 +208,11 @@ def model_config(experiment: Experiment, task: SetTask) -> ModelConfig:
     _check_weights(input)
     input.pretrained, input.weights = input.pretrained or input.weights is not None, None
     if task.input_kind == "set":
-        largest = task.max_input_size or task.max_size
+        largest = task.input_capacity
         capacity = input.max_size or largest
         if capacity < largest:
             raise UserError(f"input.max_size must be at least {largest}, as the largest input set, got {capacity}")
-        varies = task.variable if task.input_variable is None else task.input_variable
-        varies = varies or capacity > largest if input.variable is None else input.variable
+        varies = task.input_varies or capacity > largest if input.variable is None else input.variable
         # The output's encoder can take input sets that fit into it, if it has masks where they are padded.
         fits = capacity <= task.max_size if task.variable else capacity == task.max_size and not varies
         input.shared = input.shared and task.auto_encodes and task.input_size == task.features and fits

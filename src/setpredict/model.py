@@ -122,7 +122,7 @@ class SetPredictor(nn.Module):
         if not isinstance(input, Sets):
             return as_code(self.input_encoder(input))
         if self.config:  # the code must not depend on how much padding a batch happens to have
-            input = input.pad_to(self.config.input.max_size or self.config.max_size)
+            input = input.pad_to(self.config.input_capacity)
         if self.scale is not None and self.shares_encoder:
             input = input.scaled(self.scale)
         return as_code(self.input_encoder(input.elements, input.mask))
@@ -156,7 +156,7 @@ class SetPredictor(nn.Module):
         assert self.config is not None
         rows, thread_rows = 1, THREAD_ROWS
         if isinstance(input, Sets):
-            rows = self.config.input.max_size or self.config.max_size
+            rows = self.config.input_capacity
         elif input.ndim == 4:  # convolutions are computed differently for a single image only
             rows, thread_rows = FEWEST_ROWS // 2, 2 * FEWEST_ROWS
         found = compute_in_parts(input, self.encode, rows=rows, thread_rows=thread_rows)

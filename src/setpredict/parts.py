@@ -124,7 +124,7 @@ def _projection(c: ModelConfig) -> Callable[[Tensor], Tensor] | None:
 
 def _check_input_elements(c: ModelConfig, option: str) -> None:
     """Raise a UserError if the elements of the input cannot be those that the output starts from."""
-    size = c.input.max_size or c.max_size
+    size = c.input_capacity
     if c.input.kind != "set":
         raise UserError(f"{option} starts from the elements of an input set, but the input is a {c.input.kind}")
     if c.input.tokens == "vector":
@@ -150,8 +150,7 @@ def _input_encoder(c: ModelConfig, needs: Sequence[str], shared: nn.Module | Non
         case "conv" | "resnet":
             return _image_encoder(c, tokens, vector=tuple(needs) != ("tokens",))
     if tokens:
-        variable = c.variable if c.input.variable is None else c.input.variable
-        size = c.input.size, c.input.max_size or c.max_size, variable
+        size = c.input.size, c.input_capacity, c.input_varies
         if c.input.tokens == "vector":
             return VectorTokens(_set_encoder(c, *size))
         return SetTokens(_set_encoder(c, *size) if "vector" in needs else None)
@@ -167,8 +166,7 @@ def _input_encoder(c: ModelConfig, needs: Sequence[str], shared: nn.Module | Non
                 "input.variable is true; set input.shared to false"
             )
         return shared
-    variable = c.variable if c.input.variable is None else c.input.variable
-    return _set_encoder(c, c.input.size, c.input.max_size or c.max_size, variable)
+    return _set_encoder(c, c.input.size, c.input_capacity, c.input_varies)
 
 
 def _backbone(c: ModelConfig, vector: bool) -> ConvEncoder | ResNetEncoder:

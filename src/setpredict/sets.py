@@ -130,8 +130,12 @@ class Sets:
     @property
     def sizes(self) -> Int[Tensor, " B"]:
         """The number of elements per set (a soft mask counts above one half)."""
-        keep = self.mask if self.mask.dtype == torch.bool else self.mask > 0.5
-        return keep.sum(dim=1)
+        return self.present.sum(dim=1)
+
+    @property
+    def present(self) -> Bool[Tensor, "B N"]:
+        """Which elements are in their set (a soft mask counts above one half)."""
+        return self.mask if self.mask.dtype == torch.bool else self.mask > 0.5
 
     @property
     def features_with_mask(self) -> Float[Tensor, "B N C"]:

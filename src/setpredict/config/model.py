@@ -197,3 +197,13 @@ class ModelConfig:
     """One-hot groups of the elements' features: name → (first, behind the last)."""
     feature_scale: tuple[float, ...] = ()
     """Factor of each feature inside the decoder (empty: 1): larger ones count for more in the inner loop."""
+
+    @property
+    def input_capacity(self) -> int:
+        """Sets as inputs: the largest number of elements."""
+        return self.input.max_size or self.max_size
+
+    @property
+    def input_varies(self) -> bool:
+        """Sets as inputs: whether they differ in size."""
+        return self.variable if self.input.variable is None else self.input.variable

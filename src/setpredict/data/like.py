@@ -63,9 +63,8 @@ def adapted(task: SetTask, like: SetTask) -> SetTask:
     if (task.input_kind, task.input_size) != (like.input_kind, like.input_size):
         theirs, ours = (f"{t.input_kind}s of {t.input_size}" for t in (task, like))
         raise UserError(f"{task.name} has {theirs} as inputs, but the model takes {ours}")
-    most = like.max_input_size or like.max_size
-    if task.input_kind == "set" and (task.max_input_size or task.max_size) > most:
-        largest = task.max_input_size or task.max_size
+    largest, most = task.input_capacity, like.input_capacity
+    if task.input_kind == "set" and largest > most:
         raise UserError(f"{task.name} has inputs of {largest} elements, but the model takes at most {most}")
     task = _with_groups(task, like)
     conversion = _conversion(task, like)

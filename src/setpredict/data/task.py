@@ -113,6 +113,16 @@ class SetTask:
             if value is not None and len(value) != self.input_size:
                 raise ValueError(f"{name} must have {self.input_size} values, got {len(value)}")
 
+    @property
+    def input_capacity(self) -> int:
+        """Sets as inputs: the largest number of elements."""
+        return self.max_input_size or self.max_size
+
+    @property
+    def input_varies(self) -> bool:
+        """Sets as inputs: whether they differ in size."""
+        return self.variable if self.input_variable is None else self.input_variable
+
     def split(self, name: str) -> Split:
         """The split of that name; "all" is every sample of the data set once, without augmentation."""
         if name == "all":

@@ -76,8 +76,8 @@ def example(config: ModelConfig, batch: int, dtype: torch.dtype) -> dict[str, Te
         return {"input": torch.rand(batch, wants.size, dtype=dtype)}
     if wants.kind != "set":
         return {"input": torch.rand(batch, 3, wants.size, wants.size, dtype=dtype)}
-    size = wants.max_size or config.max_size
-    mask = {"input_mask": torch.ones(batch, size, dtype=torch.bool)} if _varies(config) else {}
+    size = config.input_capacity
+    mask = {"input_mask": torch.ones(batch, size, dtype=torch.bool)} if config.input_varies else {}
     return {"input": torch.rand(batch, size, wants.size, dtype=dtype), **mask}
 
 
@@ -85,11 +85,6 @@ def _as_input(config: ModelConfig, first: Tensor, mask: Tensor | None = None) ->
     if config.input.kind != "set":
         return first
     return Sets(first, torch.ones_like(first[..., 0], dtype=torch.bool) if mask is None else mask)
-
-
-def _varies(config: ModelConfig) -> bool:
-    """Whether input sets differ in size."""
-    return config.variable if config.input.variable is None else config.input.variable
 
 
 def _check(model: Predictor, steps: int | None) -> ModelConfig:

@@ -43,7 +43,7 @@ def prepare(
     target.check_finite("target set")
     if masks == "filter":
         keep_a = predicted.mask if predicted.mask.dtype == torch.bool else None
-        keep_b = target.mask if target.mask.dtype == torch.bool else target.mask > 0.5
+        keep_b = target.present
         if keep_a is not None and bool((bad := keep_b.any(dim=1) & ~keep_a.any(dim=1)).any()):
             p = int(bad.nonzero()[0])
             raise UserError(f"predicted set {p} is empty and its target is not: their distance is undefined")

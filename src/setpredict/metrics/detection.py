@@ -56,7 +56,7 @@ class PooledAveragePrecision(Metric):
         for name, sets in (("predicted", predicted), ("target", target)):
             if sets.elements.shape[2] != features:
                 raise UserError(f"{name} elements have {sets.elements.shape[2]} features, expected {features}")
-        mask = target.mask if target.mask.dtype == torch.bool else target.mask > 0.5
+        mask = target.present
         candidates = self.candidates(predicted.elements, target.elements, mask)
         self.rows.append(_detections(candidates, predicted, index, self.device))
         self.ground_truths += mask.sum().to(self.device)

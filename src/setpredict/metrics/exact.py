@@ -25,7 +25,7 @@ def exact_elements(predicted: Sets, target: Sets, groups: Groups) -> Bool[Tensor
     ours, theirs = _kinds(predicted, groups), _kinds(target, groups)
     same = (ours[:, :, None] == theirs[:, None]).all(dim=-1)  # (B, N, M)
     equal_copy = _copies(ours, predicted)[:, :, None] == _copies(theirs, target)[:, None]
-    there = _present(predicted)[:, :, None] & _present(target)[:, None]
+    there = predicted.present[:, :, None] & target.present[:, None]
     return (same & equal_copy & there).any(dim=2)
 
 
@@ -36,12 +36,8 @@ def _kinds(sets: Sets, groups: Groups) -> Int[Tensor, "B N G"]:
 
 def _copies(kinds: Int[Tensor, "B N G"], sets: Sets) -> Int[Tensor, "B N"]:
     """For each element, how many present elements before it are equal: the i-th copy is matched with the i-th copy."""
-    equal = (kinds[:, :, None] == kinds[:, None]).all(dim=-1) & _present(sets)[:, None]
+    equal = (kinds[:, :, None] == kinds[:, None]).all(dim=-1) & sets.present[:, None]
     return equal.tril(diagonal=-1).sum(dim=2)
-
-
-def _present(sets: Sets) -> Bool[Tensor, "B N"]:
-    return sets.mask if sets.mask.dtype == torch.bool else sets.mask > 0.5
 
 
 class ExactAccuracy(Metric):

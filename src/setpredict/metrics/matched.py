@@ -63,12 +63,10 @@ class Layout:
         return (*self.distances, *sides, *(self.names[i] for i in self.numbers))
 
 
-def match(
-    predicted: Sets, target: Sets, numbers: Sequence[int] = (), threshold: float = 0.5
-) -> tuple[Int[Tensor, "B M"], Bool[Tensor, "B N"]]:
+def match(predicted: Sets, target: Sets, numbers: Sequence[int] = ()) -> tuple[Int[Tensor, "B M"], Bool[Tensor, "B N"]]:
     """The predicted element of each true one, so that the sum of their Euclidean distances is smallest.
 
-    Predicted elements whose mask exceeds `threshold` take part. As many pairs are made as there are elements on the
+    Predicted elements whose mask exceeds one half take part. As many pairs are made as there are elements on the
     smaller side; a true element without a pair has −1. Also returns which predicted elements are present.
 
     >>> predicted = Sets(torch.tensor([[[0.0], [1.0], [5.0]]]), torch.tensor([[0.9, 0.8, 0.1]]))
@@ -76,11 +74,9 @@ def match(
     tensor([[ 1, -1,  0]])
     """
     chosen = list(numbers) or slice(None)
-    mask = predicted.mask
-    present = mask if mask.dtype == torch.bool else mask > threshold  # (B, N)
-    wanted = target.mask if target.mask.dtype == torch.bool else target.mask > 0.5  # (B, M)
+    present, wanted = predicted.present, target.present  # (B, N), (B, M)
     a, b = (s.elements.detach().cpu().double()[..., chosen] for s in (predicted, target))
-    (B, N), M = mask.shape, target.mask.shape[1]
+    (B, N), M = present.shape, wanted.shape[1]
     distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")  # (B, N, M)
     nobody = distance.new_full((B, M, M), FAR)  # one more row per true element: leaving it without a pair
     rows = torch.cat([present.cpu(), torch.ones(B, M, dtype=torch.bool)], dim=1)
@@ -106,9 +102,9 @@ class MatchedErrors(Metric):
     """The sums of the errors in every batch."""
     counts: Tensor
 
-    def __init__(self, layout: Layout, threshold: float = 0.5, **kwargs) -> None:
+    def __init__(self, layout: Layout, **kwargs) -> None:
         super().__init__(**kwargs)
-        self.layout, self.threshold = layout, threshold
+        self.layout = layout
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("counts", torch.zeros(3, dtype=torch.long), dist_reduce_fx="sum")
         for number, (first, end) in enumerate(layout.groups.values()):
@@ -121,7 +117,7 @@ class MatchedErrors(Metric):
             D, E = predicted.elements.shape[2], target.elements.shape[2]
             raise UserError(f"predicted elements have {D} features, the target's have {E}")
         predicted.check_finite("predicted set")
-        pairs, present = match(predicted, target, self.layout.numbers, self.threshold)
+        pairs, present = match(predicted, target, self.layout.numbers)
         sample, true = (pairs >= 0).nonzero().T
         a = predicted.elements.detach().cpu().double()[sample, pairs[sample, true]]  # (K, D)
         b = target.elements.detach().cpu().double()[sample, true]

@@ -108,11 +108,10 @@ def accepts(task: SetTask) -> str:
     >>> accepts(load("points-idspn").task)
     'takes sets of up to 10 elements of 2 numbers and predicts up to 10 points (x, y)'
     """
-    most = task.max_input_size or task.max_size
     given = {
         "image": f"images (PNG, JPEG or WebP), resized to {task.input_size}×{task.input_size} pixels,",
         "vector": f"vectors of {task.input_size} numbers",
-        "set": f"sets of up to {most} elements of {task.input_size} numbers",
+        "set": f"sets of up to {task.input_capacity} elements of {task.input_size} numbers",
     }[task.input_kind]
     names = [task.feature_names[i] for i in task.numbers] + list(task.groups)
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
@@ -157,8 +156,7 @@ def read_input(text: str, task: SetTask) -> Tensor:
     if not np.isfinite(values).all():
         raise UserError(f"{_shortened(text)} has a number that is not finite")
     if task.input_kind == "set":
-        most = task.max_input_size or task.max_size
-        varies = task.variable if task.input_variable is None else task.input_variable
+        most, varies = task.input_capacity, task.input_varies
         if len(values) > most or (len(values) < most and not varies):
             count = f"{'up to' if varies else 'exactly'} {most} elements"
             raise UserError(f"{_shortened(text)} must have {count}, got {len(values)}")

@@ -80,14 +80,15 @@ def encode_request(request: DecodeRequest, served: Served, pixels: np.ndarray | 
 
 
 def _as_set(points: list[list[float]], served: Served) -> Tensor | Sets:
-    model, task = served.model, served.task
-    max_size = (model.config.input.max_size or model.config.max_size) if model.config else task.max_size
+    task = served.task
+    limits = served.model.config or task
+    max_size = limits.input_capacity
     if len(points) > max_size:
         raise BadInput(f"{len(points)} points; {served.name} takes at most {max_size}")
     for i, point in enumerate(points):
         if len(point) != task.input_size:
             raise BadInput(f"point {i} has {len(point)} numbers; {served.name} takes {task.input_size}")
-    if not (task.variable if task.input_variable is None else task.input_variable) and len(points) != max_size:
+    if not limits.input_varies and len(points) != max_size:
         raise BadInput(f"{served.name} takes sets of exactly {max_size} points, got {len(points)}")
     sets = Sets.from_list([points], max_size=max_size, features=task.input_size, dtype=torch.float64)
     return _normalized(sets, served)
