@@ -28,8 +28,8 @@ def evaluate(
         run: The run's folder, or the name of a shipped model such as points-idspn.
         steps: Numbers of inner steps, one row per number, such as 10 20 30 (none: as trained).
         split: Models are selected on val and reported on test; all is for data that the model has not seen.
-        data_folder: Other data than the model's own: whatever `setpredict data check` opens. Without a test split of
-            its own, all of it is used.
+        data_folder: Other data than the model's own: whatever `setpredict data check` opens, or a folder with
+            val.jsonl or test.jsonl alone. Without a test split, the validation file is used, or else all of it.
         batch_size: Samples decoded at once (None: 128, or on a GPU as many as in a training step, if these are fewer).
         allow_own_code: Import the run's own classes (module:Class). Runs that you trained here need no permission.
     """

@@ -73,7 +73,7 @@ class DataConfig:
     allow_outside: bool = False
     """clevr, folder, coco: accept images outside the data set's folder, by ../, an absolute path or a symbolic link."""
     augmented: bool | None = None
-    """Images: change training images at random (None: for folder and coco)."""
+    """Images: change training images at random (None: those of your own data)."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 
