@@ -12,6 +12,7 @@ from torch import nn
 from setpredict import (
     DSPN,
     DecoderConfig,
+    DeepSetEncoder,
     EncoderConfig,
     GradientDescent,
     Implicit,
@@ -124,6 +125,9 @@ def test_more_steps_per_call():
         ("vector", Sets(torch.zeros(1, 2, 2), torch.ones(1, 2)), "takes vectors of 6 numbers"),
         ("image", torch.zeros(2, 3, 64, 64, dtype=torch.uint8), "from 0 to 1, got torch.uint8: divide by 255"),
         ("image", np.zeros((2, 3, 64, 64), np.uint8), "from 0 to 1, got uint8: divide by 255"),
+        ("vector", ["a"], "takes vectors of 6 numbers, .*got <U1"),
+        ("vector", [[1.0, 2.0], [3.0]], "takes vectors of 6 numbers, .*inhomogeneous"),
+        ("set", [[{"x": 1}]], "set 0 is not a list of equally long lists of numbers"),
         ("vector", torch.full((1, 6), torch.nan), "the input has values that are not finite"),
         ("set", Sets(torch.full((1, 3, 2), torch.inf), torch.ones(1, 3)), "input 0, element 0 is inf"),
     ],
@@ -333,3 +337,32 @@ def test_a_shared_encoder_sees_scaled_inputs():
     code = model.encode(sets).vector
     torch.testing.assert_close(code, cast(DSPN, model.decoder).encoder(3 * sets.elements, sets.mask))
     assert model(sets, sets).target_loss is None
+
+
+def test_what_a_mask_removes_does_not_matter():
+    model = SetPredictor.from_config(config("set"))
+    mask = torch.tensor([[True, False, True, False, False]])
+    elements = torch.rand(1, 5, 2)
+    other = elements.masked_fill(~mask[..., None], 7.0)
+    assert torch.equal(model.predict(Sets(elements, mask)).elements, model.predict(Sets(other, mask)).elements)
+
+
+def test_the_step_size_recipe_starts_where_decoding_does():
+    """With features enlarged for the decoder, the proposals of a dense head are, too."""
+    torch.manual_seed(0)
+    images = InputConfig("conv", 32, widths=(8, 16), dense=True)
+    decoder = DecoderConfig(initial="dense", solver=GradientDescent(steps=2))
+    model = SetPredictor.from_config(
+        ModelConfig(5, 4, input=images, elements="boxes", decoder=decoder, feature_scale=(5.0,) * 4)
+    )
+    seen, forward = [], model.decoder.forward
+    model.decoder.forward = lambda code, **given: seen.append(code.proposals.elements) or forward(code, **given)  # pyright: ignore
+    given = torch.rand(2, 3, 32, 32)
+    suggest_step_size(model, given)
+    model.predict(given)
+    torch.testing.assert_close(seen[0], seen[-1])
+
+
+def test_the_step_size_of_no_steps_is_an_error():
+    with pytest.raises(ValueError, match="a decoder of 0 steps moves nothing"):
+        suggest_step_size(DSPN(DeepSetEncoder(2, 16, 5), solver=GradientDescent(steps=0)), torch.zeros(1, 16))

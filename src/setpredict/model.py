@@ -127,13 +127,18 @@ class SetPredictor(nn.Module):
             input = input.scaled(self.scale)
         return as_code(self.input_encoder(input.elements, input.mask))
 
-    def decode(self, code: Code, *, steps: int | None = None, keys: Int[Tensor, " B"] | None = None) -> Prediction:
-        """The trajectory of sets that the decoder makes of codes, in the data's own units."""
+    def decode(
+        self, code: Code, *, steps: int | None = None, keys: Int[Tensor, " B"] | None = None, **options: Any
+    ) -> Prediction:
+        """The trajectory of sets that the decoder makes of codes, in the data's own units.
+
+        `options` are further arguments of the decoder's `forward`, such as the solver of DSPN.
+        """
         if self.scale is None:
-            return self.decoder(code, steps=steps, keys=keys)
+            return self.decoder(code, steps=steps, keys=keys, **options)
         if code.proposals is not None:
             code = replace(code, proposals=code.proposals.scaled(self.scale))
-        return self.decoder(code, steps=steps, keys=keys).scaled(1 / self.scale)
+        return self.decoder(code, steps=steps, keys=keys, **options).scaled(1 / self.scale)
 
     @torch.no_grad()
     def predict(self, input: Any, steps: int | None = None) -> Sets:
@@ -193,7 +198,12 @@ class SetPredictor(nn.Module):
         wants = self.config.input if self.config else None
         if isinstance(input, Sets) or (wants and wants.kind == "set"):
             return self._prepare_sets(input, wants).check_finite("input").to(weight.device, weight.dtype)
-        given = input if isinstance(input, Tensor) else np.asarray(input)
+        try:
+            given = input if isinstance(input, Tensor) else np.asarray(input)
+        except ValueError as e:  # rows of different lengths
+            raise UserError(f"this model takes {_describe(wants) if wants else 'numbers'}: {e}") from None
+        if isinstance(given, np.ndarray) and given.dtype.kind not in "fiub":
+            raise UserError(f"this model takes {_describe(wants) if wants else 'numbers'}, got {given.dtype}")
         exact = np.float64 if weight.dtype == torch.float64 else np.float32
         if wants and wants.kind in IMAGES and "int" in str(given.dtype):
             raise UserError(f"images are numbers from 0 to 1, got {given.dtype}: divide by 255")
@@ -207,7 +217,7 @@ class SetPredictor(nn.Module):
         return tensor.to(weight.device, weight.dtype)
 
     def _prepare_sets(self, input: Any, wants: InputConfig | None) -> Sets:
-        size = (wants.max_size or self.config.max_size) if self.config and wants else None
+        size = self.config.input_capacity if self.config and wants else None
         if isinstance(input, Sets):
             sets = input
         else:
@@ -221,6 +231,8 @@ class SetPredictor(nn.Module):
         if size is not None and sets.elements.shape[1] > size:  # more padding than the capacity
             sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
             sets = Sets(sets.elements[:, :size], sets.mask[:, :size])
+        if sets.mask.dtype == torch.bool:  # what a mask removes must not matter
+            sets = Sets(sets.elements.masked_fill(~sets.mask[..., None], 0), sets.mask)
         return sets
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -92,6 +92,10 @@ def _decoder(c: ModelConfig) -> nn.Module:
             options = {"scale": d.initial_scale, "hidden": d.hidden, "mask_bias": d.mask_bias}
             if d.initial == "sized" and not c.encoder.mask_sum:
                 raise UserError("decoder.initial sized reads the size of a set from its code: add --encoder.mask-sum")
+            if d.step_scale == "added" and d.initial != "input":
+                raise UserError(
+                    "decoder.step_scale added is for features that the input lacks: add --decoder.initial input"
+                )
             if d.initial == "input":
                 _check_input_elements(c, "decoder.initial input")
                 options["inputs"] = c.feature_scale[: c.input.size] or (1.0,) * c.input.size

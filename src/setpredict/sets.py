@@ -93,7 +93,7 @@ class Sets:
 
     def to_list(self, threshold: float = 0.5) -> list[Tensor]:
         """The sets without padding: one (n, D) tensor per set, of the elements whose mask exceeds `threshold`."""
-        keep = self.mask if self.mask.dtype == torch.bool else self.mask.clamp(0, 1) > threshold
+        keep = self.mask if self.mask.dtype == torch.bool else self.mask > threshold
         return [e[k] for e, k in zip(self.elements, keep)]
 
     def pad_to(self, max_size: int) -> Sets:
@@ -273,7 +273,7 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
     if not isinstance(value, Tensor):
         try:
             value = np.asarray(value) if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
-        except ValueError as e:
+        except (TypeError, ValueError) as e:
             raise UserError(f"set {index} is not a list of equally long lists of numbers: {e}") from e
         if value.dtype.kind not in "fiub":
             raise UserError(f"set {index} holds {value.dtype}, expected numbers")

@@ -22,6 +22,7 @@ from setpredict import (
     hungarian_loss,
     outer_loss,
 )
+from setpredict.core.errors import UserError
 from setpredict.decoders import RandomSet, initial_set
 from setpredict.encoders.pooling import Pooling
 
@@ -415,3 +416,20 @@ def test_every_parameter_gets_a_gradient():
         prediction = decoder(vectors())
         (prediction.elements[prediction.grad_from :].square().sum() + prediction.mask.square().sum()).backward()
         assert all(p.grad is not None for p in decoder.parameters()), options
+
+
+def test_unknown_names_are_errors():
+    encoder = DeepSetEncoder(2, 16, 5)
+    for make, message in (
+        (lambda: DSPN(encoder, loss="sqaured"), "loss must be one of huber, squared, got 'sqaured'"),  # pyright: ignore
+        (lambda: GradientDescent(penalty_reduction="average"), "penalty_reduction must be sum or mean"),  # pyright: ignore
+        (lambda: DeepSetEncoder(2, 16, 5, init="kaiming"), "init must be one of xavier, torch"),  # pyright: ignore
+    ):
+        with pytest.raises(UserError, match=message):
+            make()
+
+
+def test_an_initial_set_of_another_batch_is_named():
+    decoder = DSPN(DeepSetEncoder(2, 16, 5), initial="random")
+    with pytest.raises(ValueError, match=r"the initial set must have shape \(4, 5, 3\), got \(3, 5, 3\)"):
+        decoder(torch.zeros(4, 16), keys=torch.arange(3))

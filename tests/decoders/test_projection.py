@@ -1,5 +1,7 @@
 """Projections of sets: the simplex against a numerical solution, gradients, and features that are held."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -66,3 +68,10 @@ def test_held_features_stay_and_the_others_move(gradient):
 def test_probabilities_need_categories():
     with pytest.raises(UserError, match=r"decoder.project simplex is for categories, and the elements have none"):
         SetPredictor.from_config(ModelConfig(4, 2, decoder=DecoderConfig(project="simplex")))
+
+
+@pytest.mark.parametrize("project", [unit_box((5.0, 1.0)), unit_box(()), simplexes([(1, 3)])])
+def test_decoders_with_a_projection_can_be_pickled(project):
+    x = torch.randn(2, 4, 2 if project.func.__name__ == "_clamp" else 3)
+    again = pickle.loads(pickle.dumps(project))
+    assert torch.equal(again(x), project(x))

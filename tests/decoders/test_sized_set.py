@@ -104,3 +104,8 @@ def test_the_size_must_be_learned_where_the_input_is_not_the_set():
         model_config(chosen, make_task(chosen.data))
     chosen.loss = LossConfig(repr_weight=0.1)
     assert model_config(chosen, make_task(chosen.data)).decoder.initial == "sized"
+
+
+def test_the_encoder_must_know_the_size():
+    with pytest.raises(UserError, match="the encoder needs mask_sum=True"):
+        DSPN(DeepSetEncoder(2, 16, 5), initial="sized")

@@ -107,3 +107,10 @@ def test_values_that_are_not_finite_are_named():
     target = Sets.from_list([[[0.0, 0, 1, 1]]])
     with pytest.raises(NotFinite, match="box 0 of image 0 is nan"):
         CocoAveragePrecision().update(Sets(target.elements * torch.nan, torch.ones(1, 1)), target)
+
+
+def test_scores_that_are_not_finite_are_named():
+    predicted, target = make_data(2, 3, 1)
+    predicted.mask[1, 2] = torch.nan
+    with pytest.raises(NotFinite, match="score"):
+        CocoAveragePrecision().update(predicted, target)

@@ -14,6 +14,10 @@ SMALL = EncoderConfig(hidden=(32, 24))
 THREE_STEPS = GradientDescent(steps=3)
 FRESH = {
     "relation": ModelConfig(6, 2, encoder=EncoderConfig("relation", hidden=(16,)), decoder=DecoderConfig()),
+    "a latent of 63": ModelConfig(9, 2, latent=63, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS)),
+    "the mean of the masks": ModelConfig(
+        9, 2, encoder=EncoderConfig(hidden=(32,), mask_sum=True), decoder=DecoderConfig(solver=THREE_STEPS)
+    ),
     "two elements": ModelConfig(2, 2, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS)),
     "sigmoid": ModelConfig(9, 2, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS, mask="sigmoid")),
     "predicted": ModelConfig(

@@ -48,6 +48,8 @@ class GradientDescent:
             raise UserError("nesterov=True needs a momentum above 0, got momentum=0")
         if not 0 <= self.penalty < float("inf"):
             raise UserError(f"penalty must be 0 or more, got {self.penalty}")
+        if self.penalty_reduction not in ("sum", "mean"):
+            raise UserError(f"penalty_reduction must be sum or mean, got {self.penalty_reduction!r}")
         if self.stop_below is not None and not 0 <= self.stop_below < float("inf"):
             raise UserError(f"stop_below must be 0 or more, or None to take all steps, got {self.stop_below}")
         if self.clip_norm is not None and not self.clip_norm > 0:

@@ -18,7 +18,8 @@ class DenseDecoder(nn.Module):
     steps, needs, set_encoder = 0, ("proposals",), None
 
     def forward(self, code: Code, *, steps: int | None = None, keys: Tensor | None = None) -> Prediction:
-        assert code.proposals is not None
+        if code.proposals is None:
+            raise ValueError("this code has no proposals: the input encoder has no dense head")
         found = code.proposals.detach()
         return Prediction(found.elements[None], found.mask[None])
 

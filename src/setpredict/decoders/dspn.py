@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -33,8 +34,8 @@ class DSPN(nn.Module):
         encoder: g, the set encoder: elements (B, N, D) and a mask (B, N) or None to codes (B, L).
         max_size: N (None: the encoder's own).
         features: D (None: the encoder's own).
-        initial: Y0: "learned", "fixed", "random", "sized", "predicted" or "dense", or a module from (code, keys) to a
-            state (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
+        initial: Y0: "learned", "learned-normal", "fixed", "random", "sized", "predicted" or "dense", or a module from
+            (code, keys) to a state (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
         gradient: How to differentiate through the loop: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
         loss: The representation loss, "huber" or "squared".
@@ -83,9 +84,13 @@ class DSPN(nn.Module):
         self.project, self.fast, self.recompute = project, fast, recompute
         if mask not in MASK_START:
             raise UserError(f"mask must be one of {', '.join(MASK_START)}, got {mask!r}")
+        if loss not in get_args(ReprLoss):
+            raise UserError(f"loss must be one of {', '.join(get_args(ReprLoss))}, got {loss!r}")
         if isinstance(initial, str):
             latent = _known(None, encoder, "latent") if initial == "predicted" else None
             initial = initial_set(initial, self.max_size, self.features, mask, latent=latent)
+        if isinstance(initial, SizedSet) and getattr(encoder, "mask_sum", True) is False:
+            raise UserError("initial='sized' reads the size of a set from its code: the encoder needs mask_sum=True")
         self.initial = initial
         self.step_scale = nn.Parameter(torch.ones(self.features + (mask != "none"))) if learned_steps else None
         self.held = held
@@ -190,8 +195,8 @@ class DSPN(nn.Module):
     def _initial_state(self, code: Code, keys: Tensor | None) -> Tensor:
         state = self.initial(code, keys)
         N, C = self.max_size, self.features + (self.mask_kind != "none")
-        if state.shape[1:] != (N, C):  # somebody's own
-            raise ValueError(f"the initial set must have shape (B, {N}, {C}), got {tuple(state.shape)}")
+        if state.shape != (len(code), N, C):  # somebody's own
+            raise ValueError(f"the initial set must have shape {(len(code), N, C)}, got {tuple(state.shape)}")
         return state
 
     def _state_of(self, start: Sets, z: Tensor) -> Tensor:

@@ -49,8 +49,11 @@ class ElementwiseDecoder(nn.Module):
         variable: bool = False,
     ):
         super().__init__()
+        kinds = {"deep-sets": DeepSets, "bilstm": BiLSTM}
+        if network not in kinds:
+            raise UserError(f"network must be one of {', '.join(kinds)}, got {network!r}")
         self.max_size, self.variable = max_size, variable
-        self.network = (DeepSets if network == "deep-sets" else BiLSTM)(channels, hidden)
+        self.network = kinds[network](channels, hidden)
         self.output = nn.Linear(hidden, features + variable)
 
     def forward(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -11,23 +12,26 @@ from torch import Tensor
 
 def unit_box(scale: Sequence[float]) -> Callable[[Tensor], Tensor]:
     """Clamp every feature to [0, 1], in the decoder's units."""
+    return partial(_clamp, tuple(scale))
+
+
+def _clamp(scale: tuple[float, ...], elements: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
     if len(set(scale)) <= 1:
-        return lambda elements: elements.clamp(0.0, scale[0] if scale else 1.0)
-    return lambda elements: elements.clamp(min=0).minimum(elements.new_tensor(scale))
+        return elements.clamp(0.0, scale[0] if scale else 1.0)
+    return elements.clamp(min=0).minimum(elements.new_tensor(scale))
 
 
 def simplexes(groups: Iterable[tuple[int, ...]]) -> Callable[[Tensor], Tensor]:
     """Project every one-hot group [start, stop) of features onto the probability simplex; others stay as they are."""
-    ranges = sorted((start, stop) for start, stop in groups)
+    return partial(_project, sorted((start, stop) for start, stop in groups))
 
-    def project(elements: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        parts, at = [], 0
-        for start, stop in ranges:
-            parts += [elements[..., at:start], simplex(elements[..., start:stop])]
-            at = stop
-        return torch.cat([*parts, elements[..., at:]], dim=-1)
 
-    return project
+def _project(ranges: Sequence[tuple[int, int]], elements: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    parts, at = [], 0
+    for start, stop in ranges:
+        parts += [elements[..., at:start], simplex(elements[..., start:stop])]
+        at = stop
+    return torch.cat([*parts, elements[..., at:]], dim=-1)
 
 
 def simplex(x: Float[Tensor, "... K"]) -> Float[Tensor, "... K"]:

@@ -17,7 +17,7 @@ class DeepSetEncoder(SetEncoder):
         pool: fspool, fspool-free (one free weight per rank), sum, mean or max.
         pieces: Pieces of FSPool's piecewise-linear weight.
         mask: How the mask enters: as one more feature, as a factor (weight), or as a filter.
-        normalize: Divide by the number of elements, which keeps the code's scale independent of it.
+        normalize: Divide by the number of elements with padding, which keeps the code's scale independent of it.
         mask_sum: Make the last of the L numbers four times the mean of the masks.
         init: How linear layers are initialized, as in `MLP`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 
@@ -29,6 +29,8 @@ class MLP(nn.Sequential):
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, init: Init = "xavier"):
         if any(size < 1 for size in hidden):
             raise UserError(f"hidden layers need at least 1 unit, got {' '.join(map(str, hidden))}")
+        if init not in get_args(Init):
+            raise UserError(f"init must be one of {', '.join(get_args(Init))}, got {init!r}")
         layers: list[nn.Module] = []
         for size in hidden:
             layers += [nn.Linear(inputs, size), nn.ReLU()]

@@ -141,7 +141,7 @@ def _iou(a: Float[Tensor, "4 N I"], b: Float[Tensor, "4 M I"], plus_one: bool) -
 
 def _attributes(states: Float[Tensor, "D N I"], groups: Groups) -> Int[Tensor, "N I"]:
     """One number for the arg-max of all groups together: equal numbers mean equal attributes."""
-    values = states.numpy()
+    values = states.float().numpy() if states.dtype == torch.bfloat16 else states.numpy()
     number = np.zeros(values.shape[1:], dtype=np.int64)
     for start, stop in groups.values():
         # The arg-max is the number of classes before the first maximum; for few classes, three times as fast as argmax.

@@ -66,6 +66,7 @@ class CocoAveragePrecision(Metric):
     def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
         """Add a batch of images; with `index`, their numbers, ties of scores are broken by it as pycocotools does."""
         check_finite("box", predicted.elements)
+        check_finite("score", predicted.mask.float())
         elements, scores = predicted.elements.detach().cpu().double(), predicted.mask.detach().cpu().double()
         order = scores.argsort(dim=1, descending=True, stable=True)
         scores = scores.gather(1, order)

@@ -312,3 +312,19 @@ def test_threads_do_not_change_anything(monkeypatch, shared):
                 assert_close([*fast, objective.losses(y.detach().repeat(5 // len(y), 1, 1))], [*one[:2], one[0]], 1e-12)
         finally:
             torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["deep", "one layer", "samples", "samples of pairs", "whole vectors"])
+def test_strides_do_not_matter(name):
+    """Of the set, of z and of the cotangent: transposed tensors have the same numbers elsewhere in memory."""
+    encoder, y, z, _ = case(name, torch.float32)
+    v = torch.randn(y.shape)
+
+    def results(y, z, v):
+        loss, grad = FastObjective(encoder, z, "huber", encoder.max_size, False).value_and_grad(y)
+        return [loss, grad, *torch.autograd.grad(grad, [y, z, *encoder.parameters()], v)]
+
+    strided = [t.detach().mT.contiguous().mT.requires_grad_(t.requires_grad) for t in (y, z, v)]
+    assert not any(t.is_contiguous() for t in strided)
+    for a, b in zip(results(*strided), results(y, z, v), strict=True):
+        assert torch.equal(a, b)

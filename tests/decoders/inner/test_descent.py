@@ -319,3 +319,10 @@ def test_unrolled_samples_that_have_stopped_have_the_derivative_of_their_own_pat
     by_theta, by_start = torch.autograd.grad(found.states[-1].sum(), [theta, start], allow_unused=True)
     assert by_theta is None or by_theta.eq(0).all()
     assert by_start.eq(1).all()
+
+
+def test_a_sample_may_be_one_number():
+    start = torch.tensor([3.0, -4.0])
+    found = descend(start, lambda y: y**2 / 2, GradientDescent(steps=2, step_size=0.5, clip_norm=2.0))
+    assert found.states.tolist() == [[3.0, -4.0], [2.0, -3.0], [1.0, -2.0]]
+    assert found.grad_norm.tolist() == [[3.0, 4.0], [2.0, 3.0]]

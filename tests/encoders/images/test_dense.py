@@ -195,3 +195,21 @@ def test_states_have_their_numbers_as_they_are():
     elements = DenseHead(3, layout).elements(DenseOutput(torch.zeros(1, 2, 2), torch.zeros(1, 2, 2, 2), values))
     assert torch.equal(elements[..., :3], values[..., :3])
     torch.testing.assert_close(elements[..., 3:], values[..., 3:].softmax(-1))
+
+
+@pytest.mark.parametrize("side", [8, 64, 100])
+def test_a_box_as_large_as_the_image_is_proposed(side):
+    layout = ElementLayout(4, "box")
+    target = Sets.from_list([[[0.0, 0.0, 1.0, 1.0]]])
+    found = DenseHead(3, layout).proposals(perfect(layout, target, side, side), 1)
+    torch.testing.assert_close(found.elements, target.elements, rtol=0, atol=1e-5)
+
+
+def test_the_most_certain_cell_comes_first():
+    """Also where both are certain: their probabilities are 1 in float32."""
+    layout = ElementLayout(2, "point")
+    output = perfect(layout, Sets.from_list([[[0.1, 0.1], [0.9, 0.9]]]), 8, 8)
+    output.logits[0, 7, 7], output.logits[0, 0, 0] = 30.0, 20.0
+    found = DenseHead(3, layout).proposals(output, 2)
+    assert found.mask.tolist() == [[1.0, 1.0]]
+    torch.testing.assert_close(found.elements[0, 0], torch.tensor([0.9, 0.9]))

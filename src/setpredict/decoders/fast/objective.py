@@ -32,7 +32,8 @@ class FastObjective:
         assert isinstance(encoder.pool, FSPool)
         if z.requires_grad and torch.is_grad_enabled() and z.device.type == "cpu":
             z = _ThreadsBack.apply(z)
-        self.z, self.mask_sum = (z[:, :-1].contiguous(), z[:, -1:]) if encoder.mask_sum else (z, None)
+        self.z, self.mask_sum = (z[:, :-1], z[:, -1:]) if encoder.mask_sum else (z, None)
+        self.z = self.z.contiguous()  # the kernels see flat memory
         self.layers = [p for m in encoder.network if isinstance(m, nn.Linear) for p in (m.weight, m.bias)]
         rows = encoder.first_layer.rows(size)
         weights = encoder.pool.rank_weights(rows)  # (R, C)
@@ -49,8 +50,7 @@ class FastObjective:
 
     def value_and_grad(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (B,) and gradients (B, N, D); of an expanded set only one copy goes through the network."""
-        if y.stride(0) == 0:
-            y = y[:1]
+        y = (y[:1] if y.stride(0) == 0 else y).contiguous()
         tensors = [y, self.z, self.weights, *self.layers]
         if not torch.is_grad_enabled():  # an autograd.Function does not see that, and would keep what backward needs
             tensors = [t.detach() for t in tensors]
@@ -88,7 +88,7 @@ class FastObjective:
 
     def _losses_in_chunks(self, y: Tensor) -> Tensor:
         """The losses where the kernels for single samples do not apply, without `mask_sum`."""
-        first = self.plan.first
+        first, y = self.plan.first, y.contiguous()
         parts = chunks(len(y), first.layer.rows(y.shape[1]), y)
         found, weights, layers = y.new_empty(len(y)), RankWeights.of(self.weights), linear_layers(self.layers)
 

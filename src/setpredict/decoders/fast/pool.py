@@ -90,14 +90,17 @@ def pool_and_loss(
 
 
 def losses(code: Tensor, z: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    """mean h(c − z) per sample (B,), its slope h'/C (B, C) and its second derivative h''/C (B, C)."""
-    d = code - z
+    """mean h(c − z) per sample (B,), its slope h'/C (B, C) and its second derivative h''/C (B, C).
+
+    Products with 1/C instead of divisions by C, as in the kernels: the same bits.
+    """
+    d, part = code - z, 1 / code.shape[1]
     if kind == "squared":
-        return (d * d / 2).mean(dim=1), d / d.shape[1], torch.full_like(d, 1 / d.shape[1])
+        return (d * d / 2).mean(dim=1), d * part, torch.full_like(d, part)
     size = d.abs()
     near = size.clamp(max=1)
-    second = (size < 1).to(d.dtype) / d.shape[1]
-    return (near * (size - near / 2)).mean(dim=1), d.clamp(-1, 1) / d.shape[1], second
+    second = (size < 1).to(d.dtype) * part
+    return (near * (size - near / 2)).mean(dim=1), d.clamp(-1, 1) * part, second
 
 
 class PoolCotangents(NamedTuple):

@@ -73,7 +73,7 @@ class SampleKernels:
         grad_y = u.new_zeros(count, N, D) if shared else torch.empty_like(u)
         shapes = [(D, wide), (wide,), (C, H), (C,)] if train else [(0,)] * 4
         grads = [u.new_zeros(count, *shape) for shape in (*shapes, (C // LANES, R, LANES) if weigh else (0,))]
-        given = _flat(y.contiguous(), u.contiguous(), loss_grad.contiguous())
+        given = _flat(y.contiguous(), u, loss_grad.contiguous())
         given = *given, self.weights, self.sizes, Kept(*_flat(*kept)), *_flat(of_code)
         own = [(_flat(grad_y[i] if shared else grad_y)[0], Grads(*_flat(*(g[i] for g in grads)))) for i in range(count)]
         run: Any = sample_kernels.backward
@@ -109,11 +109,11 @@ class SampleStep(torch.autograd.Function):
         y, *kept = ctx.saved_tensors[:6]
         slope, needs = kept[-1], ctx.needs_input_grad
         alone_in_backward()
-        u = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u
+        u = slope.new_zeros(len(slope), *y.shape[1:]) if u is None else u.contiguous()
         loss_grad = slope.new_zeros(len(slope)) if loss_grad is None else loss_grad
         return None, None, *ctx.kernels.backward(y, u, loss_grad, kept, needs[4], any(needs[5:]))
 
 
 def _flat(*tensors: Tensor) -> list[Any]:
-    """As flat arrays, which the kernels read and write."""
-    return [(t.detach() if t.requires_grad else t).numpy().reshape(-1) for t in tensors]
+    """As flat arrays, which the kernels read and write: views, so the tensors must be contiguous."""
+    return [(t.detach() if t.requires_grad else t).view(-1).numpy() for t in tensors]

@@ -81,7 +81,7 @@ def descend(
     return Descent(
         torch.stack(states + states[-1:] * rest),
         torch.stack(losses + losses[-1:] * rest),
-        torch.stack(grads + grads[-1:] * rest).flatten(2).norm(dim=2) if T else y.new_zeros(0, y.shape[0]),
+        torch.stack(grads + grads[-1:] * rest)[..., None].flatten(2).norm(dim=2) if T else y.new_zeros(0, y.shape[0]),
         loop.taken,
         grad_from=first + 1 if first else 0,
     )

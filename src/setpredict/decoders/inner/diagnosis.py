@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -98,15 +100,22 @@ def suggest_step_size(
     decoder = getattr(model, "decoder", model)
     if not isinstance(getattr(decoder, "solver", None), GradientDescent):
         raise ValueError(f"a {type(decoder).__name__} has no step size; step sizes are for DSPN")
+    if not decoder.solver.steps:
+        raise ValueError("a decoder of 0 steps moves nothing, whatever its step size")
     with evaluating(model):
-        code = model.encode(model.prepare(batch)) if decoder is not model else batch
-        return _visible_step(decoder, code, visible, smallest, largest)
+        if decoder is model:
+            decode = partial(decoder, batch)
+        else:
+            decode = partial(model.decode, model.encode(model.prepare(batch)))
+        return _visible_step(decode, decoder.solver, visible, smallest, largest)
 
 
-def _visible_step(decoder: Any, code: Any, visible: float, smallest: float, largest: float) -> float:
+def _visible_step(
+    decode: Callable[..., Prediction], solver: GradientDescent, visible: float, smallest: float, largest: float
+) -> float:
     eta, best = smallest, smallest
     while eta <= largest:
-        found = diagnose(decoder(code, solver=replace(decoder.solver, step_size=eta)))
+        found = diagnose(decode(solver=replace(solver, step_size=eta)))
         if not all(torch.isfinite(torch.tensor(found.repr_loss))) or found.repr_loss[-1] > found.repr_loss[0]:
             return best
         best = eta

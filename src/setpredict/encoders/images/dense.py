@@ -5,6 +5,7 @@ It gives an image encoder a gradient at every place from the first step on, and 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -82,7 +83,8 @@ class DenseHead(nn.Module):
         middle = centers_of(output)  # (B, h, w, 2)
         if self.layout.place == "box":
             per_cell = values.new_tensor([values.shape[2], values.shape[1]])
-            size = values[..., 2:4].clamp(max=4).exp() / per_cell
+            largest = max(4.0, math.log(2 * max(values.shape[1:3])))  # twice the image; exp must not overflow
+            size = values[..., 2:4].clamp(max=largest).exp() / per_cell
             parts += [middle - size / 2, middle + size / 2]
         elif self.layout.place == "point":
             parts.append(middle)
@@ -133,8 +135,9 @@ class DenseHead(nn.Module):
         The presences of all cells that mean the same object are added up to its mask: where its center is uncertain,
         each of them is small, but together they are the probability that the object is there.
         """
-        scores = output.logits.sigmoid().flatten(1)  # (B, h·w)
-        scores, index = scores.topk(min(4 * count + 16, scores.shape[1]), dim=1)  # (B, K), descending
+        logits = output.logits.flatten(1)  # (B, h·w); of probabilities, the most certain ones would all be 1
+        logits, index = logits.topk(min(4 * count + 16, logits.shape[1]), dim=1)  # (B, K), descending
+        scores = logits.sigmoid()
         elements, centers = (
             x.flatten(1, 2).gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
             for x in (self.elements(output), centers_of(output))

@@ -83,6 +83,8 @@ class ResNetEncoder(nn.Module):
             raise UserError(f"depth must be 10, 18 or 34, got {depth}")
         if image_size < 64:
             raise UserError(f"image_size must be at least 64 pixels, got {image_size}")
+        if stem not in ("imagenet", "small"):
+            raise UserError(f"stem must be imagenet or small, got {stem!r}")
         self.image_size, self.depth, self.stem, self.stride = image_size, depth, stem, stride
         self.conv1 = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
