@@ -1,5 +1,7 @@
 """DSPN: the paper's properties, its numbers, every variant, and the errors that users meet."""
 
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import numpy as np
@@ -22,7 +24,6 @@ from setpredict import (
     hungarian_loss,
     outer_loss,
 )
-from setpredict.core.errors import UserError
 from setpredict.decoders import RandomSet, initial_set
 from setpredict.encoders.pooling import Pooling
 
@@ -376,18 +377,18 @@ def test_sizes_come_from_the_encoder_or_must_be_given():
 
 def test_an_initial_set_of_ones_own():
     class Corner(nn.Module):
-        def __init__(self, size: int = 5):
+        def __init__(self, size: int = 5, batch: int = 3):
             super().__init__()
-            self.size = size
+            self.size, self.batch = size, batch
 
         def forward(self, code, keys=None):
-            return code.vector.new_full((len(code), self.size, 3), 0.25)
+            return code.vector.new_full((self.batch, self.size, 3), 0.25)
 
     prediction = make(initial=Corner())(vectors())
     assert prediction.elements[0].eq(0.25).all()
-    for size in (1, 4, 6):
-        with pytest.raises(ValueError, match=rf"initial set must have shape \(B, 5, 3\), got \(3, {size}, 3\)"):
-            make(initial=Corner(size))(vectors())
+    for size, batch in ((1, 3), (4, 3), (6, 3), (5, 1)):
+        with pytest.raises(ValueError, match=rf"must have shape \(3, 5, 3\), got \({batch}, {size}, 3\)"):
+            make(initial=Corner(size, batch))(vectors())
 
 
 def test_bad_options_are_named():
@@ -419,17 +420,23 @@ def test_every_parameter_gets_a_gradient():
 
 
 def test_unknown_names_are_errors():
-    encoder = DeepSetEncoder(2, 16, 5)
-    for make, message in (
-        (lambda: DSPN(encoder, loss="sqaured"), "loss must be one of huber, squared, got 'sqaured'"),  # pyright: ignore
-        (lambda: GradientDescent(penalty_reduction="average"), "penalty_reduction must be sum or mean"),  # pyright: ignore
-        (lambda: DeepSetEncoder(2, 16, 5, init="kaiming"), "init must be one of xavier, torch"),  # pyright: ignore
-    ):
-        with pytest.raises(UserError, match=message):
-            make()
-
-
-def test_an_initial_set_of_another_batch_is_named():
-    decoder = DSPN(DeepSetEncoder(2, 16, 5), initial="random")
-    with pytest.raises(ValueError, match=r"the initial set must have shape \(4, 5, 3\), got \(3, 5, 3\)"):
-        decoder(torch.zeros(4, 16), keys=torch.arange(3))
+    """In a process of its own: here, the types of arguments are checked first."""
+    made = {
+        "DSPN(DeepSetEncoder(2, 16, 5), loss='sqaured')": "loss must be one of huber, squared, got 'sqaured'",
+        "GradientDescent(penalty_reduction='average')": "penalty_reduction must be sum or mean, got 'average'",
+        "DeepSetEncoder(2, 16, 5, init='kaiming')": "init must be one of xavier, torch, got 'kaiming'",
+        "ElementwiseDecoder(3, 5, 2, 'deepsets')": "network must be one of deep-sets, bilstm, got 'deepsets'",
+        "ResNetEncoder(64, stem='tiny')": "stem must be imagenet or small, got 'tiny'",
+    }
+    code = f"""
+from setpredict import *
+from setpredict.decoders.elementwise import ElementwiseDecoder
+from setpredict.encoders import ResNetEncoder
+for text in {list(made)!r}:
+    try:
+        eval(text)
+    except ValueError as e:
+        print(e)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == list(made.values())

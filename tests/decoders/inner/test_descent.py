@@ -323,6 +323,6 @@ def test_unrolled_samples_that_have_stopped_have_the_derivative_of_their_own_pat
 
 def test_a_sample_may_be_one_number():
     start = torch.tensor([3.0, -4.0])
-    found = descend(start, lambda y: y**2 / 2, GradientDescent(steps=2, step_size=0.5, clip_norm=2.0))
+    found = descend(lambda y: y**2 / 2, start, GradientDescent(steps=2, step_size=0.5, clip_norm=2.0))
     assert found.states.tolist() == [[3.0, -4.0], [2.0, -3.0], [1.0, -2.0]]
-    assert found.grad_norm.tolist() == [[3.0, 4.0], [2.0, 3.0]]
+    assert found.grad_norms.tolist() == [[3.0, 4.0], [2.0, 3.0]]
