@@ -205,7 +205,7 @@ def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
     assert of_scenes.read_record() is None  # not what CLEVR's rows start from
     with pytest.raises(UserError, match="was trained on scenes, not on clevr: choose another --out"):
         module._start_of(row, "clevr-box", "small", tmp_path / "runs", 0, tmp_path / "results", "clevr")
-    assert found.path == tmp_path / "results" / "weights" / "clevr-box-small" / run_here.name
+    assert found.path == tmp_path / "results" / "weights" / "clevr-box-small" / run_here.path.name
     ours, theirs = (load(folder.path).model.state_dict() for folder in (run_here, found))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     texts = [path.read_text() for path in found.path.rglob("*.json")]

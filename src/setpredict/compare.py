@@ -10,7 +10,7 @@ from rich.console import Console
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.core.process import is_first_process
+from setpredict.core.progress import is_first_process
 from setpredict.metrics.units import heading, shown
 from setpredict.report.page import comparison
 from setpredict.report.tables.text import terminal

@@ -144,7 +144,7 @@ def test_polygons_have_means_over_seeds_and_the_place_of_each(tmp_path: Path):
     ]
     (tmp_path / "a.json").write_text(json.dumps({"models": models}))
     assert cells(sweep_table(tmp_path / "a.json")) == [
-        ["3", "MLP decoder", "0.020 ± 0.010", "10.0 ± 0.0", "110°, 56°", "0, 0", "–"],
+        ["3", "MLP decoder", "0.020 ± 0.014", "10.0 ± 0.0", "110°, 56°", "0, 0", "–"],
         ["3", "DSPN", "0.010 ± 0.000", "10.0 ± 0.0", "7°, 9°", "2, 4", "0.30"],
     ]
 

@@ -203,7 +203,7 @@ def test_arrays_that_hold_no_numbers_are_named(points, tmp_path):
     with huge.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**4)})
     for path, problem in ((complex_numbers, "it holds complex128"), (huge, "Unable to allocate")):
-        with pytest.raises(UserError, match=f"{path.name} is neither a .npy or .json file .*{problem}"):
+        with pytest.raises(UserError, match=f"is neither a .npy or .json file .*{problem}"):
             next(predict_files(points, [str(path)]))
 
 

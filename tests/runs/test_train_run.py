@@ -4,10 +4,11 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
+from lightning_fabric import Fabric
 from rich.console import Console
 
 from setpredict.cli.main import run as command
@@ -54,7 +55,8 @@ def test_other_processes_draw_other_numbers():
     drawn = []
     for rank in (0, 1, 2):
         torch.manual_seed(7)
-        seed_process(SimpleNamespace(global_rank=rank), seed=0, step=5)  # pyright: ignore[reportArgumentType]
+        fabric = Mock(Fabric, global_rank=rank)
+        seed_process(fabric, seed=0, step=5)
         drawn.append(torch.rand(1).item())
     assert len(set(drawn)) == 3
     torch.manual_seed(7)

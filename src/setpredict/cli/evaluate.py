@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from setpredict.core.errors import UserError
-from setpredict.core.process import is_first_process
+from setpredict.core.progress import is_first_process
 
 if TYPE_CHECKING:
     from rich.console import Console

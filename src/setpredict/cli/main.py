@@ -16,7 +16,7 @@ from setpredict.cli.export import export, site
 from setpredict.cli.predict import predict
 from setpredict.cli.train import train
 from setpredict.core.errors import UserError
-from setpredict.core.process import is_first_process
+from setpredict.core.progress import is_first_process
 
 REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report it with the traceback above."
 

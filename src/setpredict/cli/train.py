@@ -17,7 +17,7 @@ from setpredict.cli.applicable import hidden_options, without_effect, without_hi
 from setpredict.cli.evaluate import print_evaluation
 from setpredict.config import Experiment
 from setpredict.core.errors import UserError
-from setpredict.core.process import is_first_process
+from setpredict.core.progress import is_first_process
 from setpredict.presets import METHODS, PRESETS, SCALES, preset
 
 NAMING = ("--name", "--out", "--resume", "--init-from", "--data.name", "--data.folder", "--input.weights")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -62,3 +63,8 @@ def track(items: Sequence[Any], what: str, every: int = 256) -> Iterator[Any]:
             yield item
             if i % every == every - 1:
                 advance(every)
+
+
+def is_first_process() -> bool:
+    """Whether this process shows anything: torchrun sets RANK, Fabric's own launcher LOCAL_RANK for those it starts."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

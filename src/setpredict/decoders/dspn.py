@@ -195,8 +195,9 @@ class DSPN(nn.Module):
     def _initial_state(self, code: Code, keys: Tensor | None) -> Tensor:
         state = self.initial(code, keys)
         N, C = self.max_size, self.features + (self.mask_kind != "none")
-        if state.shape != (len(code), N, C):  # somebody's own
-            raise ValueError(f"the initial set must have shape {(len(code), N, C)}, got {tuple(state.shape)}")
+        expected = (code.vector.shape[0], N, C)  # not len(code), which a trace would take for a constant
+        if state.shape != expected:  # somebody's own
+            raise ValueError(f"the initial set must have shape {expected}, got {tuple(state.shape)}")
         return state
 
     def _state_of(self, start: Sets, z: Tensor) -> Tensor:
