@@ -284,7 +284,7 @@ def test_records_have_no_paths_of_this_machine(tmp_path, monkeypatch):
     assert module._portable(tmp_path / "data2" / "a") == f"{tmp_path}/data2/a"  # not below $SETPREDICT_DATA
 
 
-def test_rows_of_images_are_drawn_side_by_side(tmp_path):
+def test_rows_of_images_are_drawn_side_by_side(tmp_path, monkeypatch):
     """A column per test sample; the target and every row below each other, from the records alone."""
     small = {"data.size": 32, "data.train": 8, "data.val": 4, "data.test": 4, "train.max_steps": 1, "input.warmup": 0}
     study = Study("Boxes", "scenes-box", (Row("MLP", "mlp"), Row("LSTM", "lstm")), small)
@@ -302,7 +302,11 @@ def test_rows_of_images_are_drawn_side_by_side(tmp_path):
     found = torch.tensor(entries[-1]["first_predictions"])
     expected = run.model.predict(run.data.test.batch(np.arange(4), 0).input)
     torch.testing.assert_close(found, expected.features_with_mask, rtol=0, atol=1e-4)
-    module.draw_rows(run, [*entries, {"row": "DSPN", "seed": 0}], path)
+    drawn, real = [], module.row_pictures
+    monkeypatch.setattr(module, "row_pictures", lambda run, rows: drawn.append(rows) or real(run, rows))
+    again = entries[-1] | {"seed": 1, "first_predictions": None}
+    module.draw_rows(run, [*entries, again, {"row": "DSPN", "seed": 0}], path)
+    assert drawn == [{entry["row"]: entry["first_predictions"] for entry in entries}]
     with Image.open(path) as image:
         assert image.width > image.height / 2
     figure = row_pictures(run, {entry["row"]: entry["first_predictions"] for entry in entries})

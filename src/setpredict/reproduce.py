@@ -92,7 +92,7 @@ def reproduce(
             is_start = seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}
             if is_start and (is_new or _weights(results, run.path).read_record() is None):
                 run.publish(_weights(results, run.path))
-            if seed == 0 and run.read_description().input_kind == "image":
+            if run.read_description().input_kind == "image":
                 pictured = load(run.path)
                 add_predictions(pictured)
         write_text(path, json.dumps(collect(table, scale, folder, path), indent=1, ensure_ascii=False) + "\n")
@@ -229,8 +229,14 @@ def add_predictions(run: LoadedRun) -> None:
 
 
 def draw_rows(run: LoadedRun, entries: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """A picture of the first test samples, those of `run`, as each row predicts them whose record says so."""
-    rows = {entry["row"]: entry[SHOWN] for entry in entries if entry["seed"] == 0 and SHOWN in entry}
+    """A picture of the first test samples, those of `run`, as each row predicts them whose record says so.
+
+    Of several seeds, it shows the first.
+    """
+    rows: dict[str, Any] = {}
+    for entry in entries:
+        if SHOWN in entry:
+            rows.setdefault(entry["row"], entry[SHOWN])
     if len(rows) > 1:
         save(row_pictures(run, rows), path)
 
