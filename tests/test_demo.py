@@ -7,9 +7,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from setpredict.config import InputConfig, ModelConfig
+from setpredict.build import make_loss
+from setpredict.config import InputConfig, LossConfig, ModelConfig
+from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygon
-from setpredict.demo import Budget, run
+from setpredict.demo import Budget, compile_kernels, contenders, run
 from setpredict.model import SetPredictor
 from setpredict.report.figures.sweep import LEAST, sweep
 from setpredict.sets import Sets
@@ -39,6 +41,19 @@ def test_several_seeds_of_a_number_of_steps_are_averaged(tmp_path):
             assert entry["error_x1000"][str(steps)] == pytest.approx((first + second) / 2, abs=1e-4)
             assert entry["errors_x1000"][str(steps)] == pytest.approx([first, second], abs=1e-4)
         assert {corners: len(seeds) for corners, seeds in entry["sweep"].items()} == {"3": 2, "4": 2, "6": 2}
+
+
+def test_compiling_changes_nothing():
+    contender, task = contenders()[-1], multisets()
+    kind = InputConfig("set", 2)
+    torch.manual_seed(0)
+    model = SetPredictor.from_config(ModelConfig(8, 2, False, 64, kind, contender.encoder, contender.decoder))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    compile_kernels(model, task, make_loss(LossConfig("hungarian", masks="filter"), task))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_steps_give_the_same_numbers_again(tmp_path):

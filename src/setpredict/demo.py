@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
 from setpredict.data.task import SetTask
 from setpredict.losses import hungarian_loss
+from setpredict.losses.outer import OuterLoss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
 from setpredict.report.figures.progression import progression, save
@@ -148,12 +150,20 @@ def train(contender: Contender, task: SetTask, budget: Budget, seed: int, after_
     )
     loss = LossConfig("hungarian", masks="feature" if task.variable else "filter")
     fabric = Fabric(accelerator="cpu", devices=1)
-    state = TrainState.fresh(fabric, SetPredictor.from_config(config), settings)
-    fit(fabric, state, task, settings, make_loss(loss, task), after_step)
+    state, criterion = TrainState.fresh(fabric, SetPredictor.from_config(config), settings), make_loss(loss, task)
+    compile_kernels(state.model, task, criterion)
+    fit(fabric, state, task, settings, criterion, after_step)
     model = state.best_weights.eval()
     T = model.steps
     errors = {steps: error(model, task, steps) for steps in ((T, 2 * T) if T else (0,))}
     return Trained(model, state.step, errors)
+
+
+def compile_kernels(model: SetPredictor, task: SetTask, loss: OuterLoss) -> None:
+    """One step with a copy of the model: kernels are compiled on first use, which must cost no decoder its time."""
+    batch = next(iter(task.loader("train", 32)))
+    with torch.random.fork_rng(devices=[]):
+        loss(copy.deepcopy(model)(batch.input, batch.target), batch.target)["loss"].backward()
 
 
 def error(model: SetPredictor, task: SetTask, steps: int) -> float:
