@@ -18,8 +18,8 @@ from setpredict.training.loop import TrainState
 def restore(fabric: Fabric, folder: RunFolder, state: TrainState, seed: int) -> str | None:
     """Load the last checkpoint that is valid, in all processes.
 
-    A damaged last checkpoint gets another name, so that it does not replace the previous one at the next save. It holds
-    the random state of the first process; the others draw their own from the seed.
+    A damaged last checkpoint gets another name, so that it does not replace the previous one at the next save. A
+    checkpoint holds the random state of the first process; the others draw their own from the seed.
 
     Returns:
         What to tell the user if that is not the last one; None otherwise.
