@@ -186,6 +186,19 @@ def test_rows_of_images_start_from_one_encoder():
             assert (found.input.kind, found.input.warmup, found.train.threads) == ("conv", 0, 1)
 
 
+def test_lists_are_compared_in_as_many_training_steps_too():
+    """Their rows differ from those of an hour in nothing but what ends the training, with a rate that was tried."""
+    for table, count in (("clevr-state", 1), ("clevr-box", 2)):
+        study = studies()[table]
+        limited = [row for row in study.rows if row.name.endswith("23,000 steps")]
+        assert len(limited) == count
+        for row in limited:
+            hour, found = (configure(study, r, "small", 0) for r in (study.row(row.name.partition(",")[0]), row))
+            assert found.train.lr in RATES
+            assert (found.train.max_steps, found.train.max_minutes, row.encoder) == (23_000, None, study.rows[0].name)
+            assert replace(found, train=replace(hour.train, pictures=False)) == hour
+
+
 def test_rows_start_from_published_weights_where_the_run_is_not_found(tmp_path):
     """A clone of the repository has the weights of results/, but no runs; they tell nothing about the machine."""
     small = {"data.train": 32, "data.val": 8, "data.test": 8, "train.max_steps": 1, "train.val_every": 1}

@@ -127,6 +127,18 @@ def test_headlines_come_first_and_other_tables_are_folded(place):
     assert text.count("A remark.") == text.count("Another one.") == text.count("**Pooling**") == 1
 
 
+def test_curves_show_the_runs_that_minutes_limited():
+    def ended_by(name: str, limits: dict) -> dict:
+        return entry(name, [0.2, 0.1]) | {"config": {"data": {"name": "scenes", "folder": None}, "train": limits}}
+
+    minutes = [ended_by(name, {"max_minutes": 60.0, "max_steps": None}) for name in ("MLP", "DSPN (all)")]
+    steps = ended_by("MLP, 23,000 steps", {"max_minutes": None, "max_steps": 23_000})
+    figure = drawn({"table": "clevr-box", "scale": "small", "runs": [*minutes, steps]})
+    assert figure is not None
+    assert [line.get_label() for line in figure.axes[0].lines] == ["MLP", "DSPN (all)"]
+    assert drawn({"table": "clevr-box", "scale": "small", "runs": [steps]}) is None
+
+
 def test_times_to_a_goal_are_compared():
     assert [reached(e, 0.0003) for e in RUNS] == [None, 1.0, 2.0]
     assert "took 2.0 minutes" in time_to(PLAIN)

@@ -103,7 +103,7 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
     if not whole and not study.groups:
         main = [markdown(*score_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
-    by_time = study.by_time or study.by_size or (not study.groups and timed(entries))
+    by_time = study.by_time or study.by_size or (not study.groups and bool(timed(entries)))
     drawing = "Validation scores by training time" if by_time else "Test scores of every answer"
     if study.by_size:
         drawing = "Test errors by the size of the sets"
@@ -163,19 +163,20 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
     study = studies()[content["table"]]
     if study.by_size:
         return by_size(entries, names[0])
-    if not study.groups and not timed(entries):
-        return None
     if study.groups and not study.by_time:
         return answers(entries, groups, names[0]) if groups else None
+    entries = timed(entries)
+    if not entries:
+        return None
     names = [n for n in names if n in entries[0]["curve"]]
     if len(entries) == 1:
         return metric_curves(entries[0], [n for n in names if percent(n)] or names[:1])
     return curves(entries, names[0], [{"row": other["compares"], **other["ours"]}, other] if other else ())
 
 
-def timed(entries: Sequence[Entry]) -> bool:
-    """Whether minutes limited the training: where steps did, other programs may have shared the core."""
-    return all(e["config"].get("train", {}).get("max_minutes", 1) is not None for e in entries)
+def timed(entries: Sequence[Entry]) -> list[Entry]:
+    """The runs whose training minutes limited: where steps did, other programs may have shared the core."""
+    return [e for e in entries if e["config"].get("train", {}).get("max_minutes", 1) is not None]
 
 
 def time_to(other: Entry) -> str:
