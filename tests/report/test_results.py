@@ -132,7 +132,7 @@ def test_curves_show_the_runs_that_minutes_limited():
         return entry(name, [0.2, 0.1]) | {"config": {"data": {"name": "scenes", "folder": None}, "train": limits}}
 
     minutes = [ended_by(name, {"max_minutes": 60.0, "max_steps": None}) for name in ("MLP", "DSPN (all)")]
-    steps = ended_by("MLP, 23,000 steps", {"max_minutes": None, "max_steps": 23_000})
+    steps = ended_by("MLP, 23,000 training steps", {"max_minutes": None, "max_steps": 23_000})
     figure = drawn({"table": "clevr-box", "scale": "small", "runs": [*minutes, steps]})
     assert figure is not None
     assert [line.get_label() for line in figure.axes[0].lines] == ["MLP", "DSPN (all)"]
