@@ -266,7 +266,7 @@ def test_every_seed_has_the_learning_rate_of_the_first(tmp_path, monkeypatch):
     rates = []
     monkeypatch.setattr(module, "tune", None)
     monkeypatch.setattr(module, "finish", lambda given, *_: rates.append(given.train.lr) or len(rates) == 1)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="The same command continues the table"):
         reproduce("points", "small", 2, **given)
     assert rates == [worst["lr"]] * 2
 
@@ -280,6 +280,7 @@ def test_a_seed_is_added_to_a_table_from_another_machine(tmp_path, monkeypatch):
     both = reproduce("points", "small", 2, first_seed=1, out=tmp_path / "ours", **given)["runs"]
     assert [path.name for path in (tmp_path / "ours" / "points-small").iterdir()] == ["mlp-1"]
     assert both[0] == first
+    assert both[1]["command"].endswith("--runs 2 --max-steps 1 --minutes 5 --threads 1")
     assert [entry["config"]["train"]["seed"] for entry in both] == [0, 1]
     assert both[1]["config"]["train"]["lr"] == first["config"]["train"]["lr"]
 

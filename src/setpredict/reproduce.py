@@ -31,6 +31,7 @@ from setpredict.runs.training_run import Diverged
 from setpredict.studies import TUNING_MINUTES, Row, Study, configure, studies
 from setpredict.training.evaluation import Evaluation
 
+CONTINUE = "Stopped. The same command continues the table."
 SHOWN = "first_predictions"
 """The field of a record that the picture of a table is drawn from."""
 
@@ -82,11 +83,12 @@ def reproduce(
                 experiment.train.lr = best_rate(row, tried)
             console.rule(f"{row.name}, seed {seed}")
             if not finish(experiment, run, console, before):
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(CONTINUE)
             is_new = run.read_record() is None
             if is_new:
                 measured = evaluate_run(run.path, row.steps, console=console, trivial=False)
                 command = f'setpredict reproduce {table} --scale {scale} --rows "{row.name}" --runs {seed + 1}'
+                command += "" if max_steps is None else f" --max-steps {max_steps}"
                 entry = record(row, seed, run, measured, command, before if row.after else None)
                 run.write_record(entry | ({"tuning": tried} if tried else {}))
             is_start = seed == 0 and row.name in {r.encoder for r in study.rows if r.encoder_table in (None, table)}
@@ -182,7 +184,7 @@ def tune(
         console.rule(f"{row.name}, learning rate {rate:g} for {minutes:g} minutes")
         try:
             if not finish(replace(experiment, train=short), run, console, before):
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(CONTINUE)
         except Diverged as e:
             console.print(f"Learning rate {rate:g} is too high: {e}", markup=False)
             tried.append({"lr": rate, "minutes": minutes, "step": None, "score": None})

@@ -40,6 +40,7 @@ def cli(*words: object) -> int:
         (["demo", "--seeds", "-1"], "--seeds must be above 0"),
         (["demo", "--seconds", "1", "--steps", "1"], "--seconds and --steps exclude each other, got 1 and 1"),
         (["reproduce", "mnist", "--runs", "0"], "--runs must be at least 1"),
+        (["reproduce", "mnist", "--max-steps", "0"], "--max-steps must be at least 1, got 0"),
         (["train", "folder"], "--data.folder is needed for the data set 'folder'"),
         (["train", "folder", "--data.folder", "nowhere"], "nowhere does not exist"),
         (

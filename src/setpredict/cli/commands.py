@@ -23,6 +23,7 @@ def reproduce(
     first_seed: int = 0,
     rows: tuple[str, ...] = (),
     minutes: float | None = None,
+    max_steps: int | None = None,
     threads: int | None = None,
     out: Path = Path("runs"),
     results: Path = Path("results"),
@@ -37,6 +38,8 @@ def reproduce(
             trains the second and the third.
         rows: Train only these, such as MLP "DSPN (all)"; the others stay as they are.
         minutes: Training time per run (None: the scale's own).
+        max_steps: Training steps per run, if they end before the minutes do: on a faster machine, as many as another
+            took.
         threads: Threads of PyTorch on a CPU (None: its own choice).
         out: The folder that holds the runs.
         results: The folder for the table's file; `setpredict results` writes RESULTS.md from it.
@@ -47,7 +50,9 @@ def reproduce(
         raise UserError(f"--runs must be at least 1, got {runs}")
     if not 0 <= first_seed < runs:
         raise UserError(f"--first-seed must be from 0 to {runs - 1} with --runs {runs}, got {first_seed}")
-    given = {"first_seed": first_seed, "rows": rows, "minutes": minutes, "threads": threads}
+    if max_steps is not None and max_steps < 1:
+        raise UserError(f"--max-steps must be at least 1, got {max_steps}")
+    given = {"first_seed": first_seed, "rows": rows, "minutes": minutes, "max_steps": max_steps, "threads": threads}
     reproduce_table(table, scale, runs, out=out, results=results, **given)
 
 
