@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -115,7 +116,7 @@ def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
     """The data set with training images that are changed at random."""
     if task.input_kind != "image":
         raise UserError(f"augmentation is for images, and {task.name} has {task.input_kind}s")
-    if not (options.zoom >= 1 and 0 <= options.aspect < 1 and 0 <= options.color < 1):
+    if not (1 <= options.zoom < math.inf and 0 <= options.aspect < 1 and 0 <= options.color < 1):
         raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {options}")
     return replace(task, train=augmented(task.train, options, task.kind, seed))
 
@@ -134,8 +135,8 @@ def rotate(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
             f"--data.augment.rotate is for inputs that are sets of elements like the target's, and {task.name} has "
             f"{task.input_kind}s of {task.input_size} for elements of {task.features}"
         )
-    if options.shift < 0:
-        raise UserError(f"--data.augment.shift must be 0 or more, got {options.shift:g}")
+    if not 0 <= options.shift < math.inf:
+        raise UserError(f"--data.augment.shift must be a finite number from 0, got {options.shift:g}")
     columns = tuple(task.feature_names.index(name) for name in options.rotate)
 
     def coordinates(scale: tuple[float, ...] | None, offset: tuple[float, ...] | None) -> Coordinates:

@@ -148,7 +148,7 @@ class SetPredictor(nn.Module):
         list of them). Other arrays and lists become tensors; all is moved to the model's device.
 
         On a CPU, a prediction is the same to the bit whatever the other inputs are and however many threads there are,
-        unless encoders or decoders are somebody's own.
+        unless encoders or decoders are somebody's own, or a few unusual shapes (docs/python.md).
         """
         with evaluating(self):
             return self.decode_each(self.encode_each(self.prepare(input)), steps).final
@@ -271,7 +271,7 @@ class SetPredictor(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: str = "cpu", allow_own_code: bool = False) -> SetPredictor:
-        """Load what `save_pretrained` wrote, of this version or an older one.
+        """Load what `save_pretrained` wrote, of this version or an older one, in evaluation mode.
 
         Nothing in the files is executed, with one exception: an encoder or decoder of somebody's own (module:Class) is
         imported by name, and only if `allow_own_code` is set. The weights are verified by their checksum and must be
@@ -287,7 +287,7 @@ class SetPredictor(nn.Module):
             check_header(partial(cls.from_config, config), folder / WEIGHTS, lambda m: partial(migrate_weights, m))
         model = cls.from_config(config)
         load_weights(model, folder / WEIGHTS, keep_precision=True, rename=partial(migrate_weights, model))
-        return model.to(device)
+        return model.to(device).eval()
 
 
 def read_config(path: Path) -> ModelConfig:

@@ -205,6 +205,8 @@ def _set_encoder(c: ModelConfig, features: int, max_size: int, variable: bool) -
 def own_class(name: str, what: str) -> type[nn.Module]:
     """The user's class "package.module:Class" of an encoder or decoder."""
     module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise UserError(f"{what} {name!r} is no name of a class: expected package.module:Class")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as e:

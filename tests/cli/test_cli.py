@@ -48,6 +48,11 @@ def cli(*words: object) -> int:
             "the initial set gets no gradient: only the last 1 of ",
         ),
         (["train", "multisets", "--decoder.kind", "gru"], "decoder.kind must be dspn, slots, transformer, mlp"),
+        (
+            ["train", "multisets", "--decoder.kind", ":Thing"],
+            "':Thing' is no name of a class: expected package",
+        ),
+        (["train", "multisets", "--decoder.kind", "..a:B"], "'..a:B' is no name of a class: expected package"),
         (["train", "multisets", "--decoder.kind", "no_such:Thing"], "decoder 'no_such:Thing' cannot be imported"),
         (["train", "multisets", "--encoder.kind", "math:pi"], "encoder 'math:pi' must be an nn.Module class, got 3.14"),
         (["train", "multisets", "--encoder.mask", "filter"], "encoder.mask 'filter' has no gradient"),

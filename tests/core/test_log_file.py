@@ -43,9 +43,14 @@ def test_resuming_keeps_the_rows_up_to_a_step_and_starting_again_none(tmp_path: 
     assert read_log(LogFile(log.path).path) == []
 
 
-@pytest.mark.parametrize("damage", [b"step,loss\n1,\xb5\n", b"step,loss\n1," + b"9" * 200_000 + b"\n"])
-def test_a_damaged_log_is_named(tmp_path: Path, damage: bytes):
+def test_a_last_row_that_ends_within_a_number_is_dropped(tmp_path: Path):
+    (tmp_path / "log.csv").write_text("step,loss\n1,0.5\n2,1.2e-")
+    assert read_log(tmp_path / "log.csv") == [{"step": "1", "loss": "0.5"}]
+
+
+@pytest.mark.parametrize("rows", [b"x1,0.5\n2,0.5\n", b"1,\xb5\n", b"1," + b"9" * 200_000 + b"\n"])
+def test_a_damaged_log_is_named(tmp_path: Path, rows: bytes):
     path = tmp_path / "log.csv"
-    path.write_bytes(damage)
+    path.write_bytes(b"step,loss\n" + rows)
     with pytest.raises(UserError, match=r"log.csv is damaged .* rename it to go on without its curves"):
         read_log(path)

@@ -34,4 +34,4 @@ def test_lines_never_exceed_100_percent(monkeypatch: pytest.MonkeyPatch, capsys:
     with progress("reading", 10, done=4) as advance:
         advance(4)
         advance(4)
-    assert capsys.readouterr().err.splitlines() == ["reading: 8 of 10 (80 %)", "reading: 10 of 10 (100 %)"]
+    assert capsys.readouterr().err.splitlines() == ["reading: 8 of 10 (80%)", "reading: 10 of 10 (100%)"]

@@ -140,5 +140,7 @@ def test_only_training_images_change(tmp_path):
     assert not torch.equal(a, b)
     with pytest.raises(UserError, match="needs zoom from 1"):
         make_task(replace(data, augment=AugmentConfig(zoom=0.5)))
+    with pytest.raises(UserError, match="needs zoom from 1"):
+        make_task(replace(data, augment=AugmentConfig(zoom=float("inf"))))
     with pytest.raises(UserError, match="augmentation is for images, and multisets has sets"):
         make_task(DataConfig("multisets", augmented=True))

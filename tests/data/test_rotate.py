@@ -75,6 +75,12 @@ def test_epochs_differ_and_repeat_and_validation_is_as_stored(folder: Path):
     assert torch.equal(first[..., z], unaugmented(task.train).batch(indices, 0).target.elements[..., z])
 
 
+@pytest.mark.parametrize("shift", [-1.0, float("nan"), float("inf")])
+def test_shifts_are_finite(folder: Path, shift: float):
+    with pytest.raises(UserError, match="shift must be a finite number from 0, got"):
+        make_task(config(folder, rotate=("x", "y"), shift=shift))
+
+
 @pytest.mark.parametrize("names", [("x",), ("x", "x"), ("x", "C"), ("x", "height")])
 def test_coordinates_are_two_or_three_numbers(folder: Path, names: tuple):
     with pytest.raises(

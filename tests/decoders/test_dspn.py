@@ -24,6 +24,7 @@ from setpredict import (
     hungarian_loss,
     outer_loss,
 )
+from setpredict.core.errors import UserError
 from setpredict.decoders import RandomSet, initial_set
 from setpredict.encoders.pooling import Pooling
 
@@ -316,6 +317,15 @@ def test_weights_in_half_precision_raise(dtype):
     decoder = DSPN(DeepSetEncoder(features=2, latent=8, max_size=4), max_size=4, features=2).to(dtype)
     with pytest.raises(ValueError, match=r"use torch.autocast"):
         decoder(torch.zeros(1, 8, dtype=dtype))
+
+
+def test_more_steps_in_training_mode_without_gradients():
+    """Nothing is trained there, so that the initial set needs no gradient."""
+    decoder = DSPN(DeepSetEncoder(features=2, latent=8, max_size=4), solver=GradientDescent(4), gradient=LastSteps(4))
+    with torch.no_grad():
+        assert decoder(torch.zeros(1, 8), steps=8).steps == 8
+    with pytest.raises(UserError, match="gets no gradient"):
+        decoder(torch.zeros(1, 8), steps=8)
 
 
 def test_a_trained_initial_set_without_gradient_raises():

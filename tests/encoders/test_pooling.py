@@ -26,6 +26,14 @@ def plain_fspool(pool: FSPool, x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_ranks_of_large_sets_are_exact_in_half_precision(dtype):
+    pool = FSPool(4).to(dtype)
+    expected = FSPool(4)
+    expected.load_state_dict({name: value.float() for name, value in pool.state_dict().items()})
+    torch.testing.assert_close(pool.rank_weights(342).float(), expected.rank_weights(342), rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize("options", [{}, {"pieces": 3}, {"size": 7, "descending": False}, {"pieces": 1}])
 @given(n=st.integers(0, 7), seed=st.integers(0, 99))
 def test_fspool_is_its_formula_on_every_size(options, n, seed):

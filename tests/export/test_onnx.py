@@ -218,6 +218,15 @@ def test_every_decoder_gives_the_same_trajectory(name: str, tmp_path: Path):
             torch.testing.assert_close(torch.from_numpy(found[2]), expected.repr_loss, rtol=1e-3, atol=1e-6)
 
 
+def test_what_a_mask_removes_does_not_matter(tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    load("points-mlp").model.to_onnx(path)
+    mask = torch.rand(4, 10) > 0.5
+    elements = torch.rand(4, 10, 2)
+    first, other = (execute(path, Sets(elements.masked_fill(~mask[..., None], value), mask)) for value in (0.0, 7.0))
+    assert all(np.array_equal(a, b) for a, b in zip(first, other))
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_a_shipped_model_gives_the_same_sets(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     loaded, path = load(name), tmp_path / "model.onnx"

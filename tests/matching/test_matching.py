@@ -38,6 +38,16 @@ def plain_cost(cost: PairCost, a: list[float], b: list[float]) -> float:
 
 
 @pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("kinds", [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)])
+def test_costs_of_mixed_precision_are_in_the_higher_one(cost, kinds):
+    a, b = torch.randn(2, 4, 5).to(kinds[0]), torch.randn(2, 3, 5).to(kinds[1])
+    for first, second in ((a, b), (b, a)):
+        found = cost.matrix(first, second)
+        assert found.dtype == kinds[1]
+        torch.testing.assert_close(found, cost.matrix(first.to(kinds[1]), second.to(kinds[1])))
+
+
+@pytest.mark.parametrize("cost", COSTS)
 def test_costs_equal_their_definition(cost):
     torch.manual_seed(0)
     a, b = 2 * torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(2, 3, 5, dtype=torch.float64)

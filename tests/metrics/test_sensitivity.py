@@ -63,7 +63,7 @@ def test_evaluation_says_so(tmp_path: Path):
     assert warning(calm) == ""
     assert jumps[0].sensitivity
     assert jumps[0].sensitivity.is_chaotic
-    assert warning(jumps).startswith("A change of the code by a millionth moves")
+    assert warning(jumps).startswith("A change of the latent vector by a millionth moves")
     stored = json.loads(next((tmp_path / "wild").glob("*test*.json")).read_text())
     again = Evaluation.from_dict((stored["rows"] if isinstance(stored, dict) else stored)[0])
     assert again.sensitivity == jumps[0].sensitivity

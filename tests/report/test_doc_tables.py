@@ -156,7 +156,7 @@ def test_one_process_communicates_nothing(tmp_path: Path):
     (tmp_path / "a.json").write_text(json.dumps({"rows": rows}))
     assert cells(distributed_table(tmp_path / "a.json")) == [
         ["a", "1", "1,234", "57 ms", "–"],
-        ["a", "2", "1,234", "57 ms", "11 %"],
+        ["a", "2", "1,234", "57 ms", "11%"],
     ]
 
 

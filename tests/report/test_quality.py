@@ -35,6 +35,12 @@ def precise(ours: float, **others: float) -> Evaluation:
         (precise(0.105, mean=0.1), "No better than the mean of the training sets (mean AP %: 10.5 against 10.0): "),
         (precise(0.0, mean=0.0), "No better than the mean of the training sets (mean AP %: 0.0 against 0.0): "),
         (precise(0.5), ""),
+        (  # all training sets are equal
+            Evaluation(
+                "test", 10, 40, {"hungarian": 0.01}, score=(0.01, 0.01), baselines={CONSTANT: Scores({}, (0.0, 0.0))}
+            ),
+            "No better than the best constant set (hungarian ×1000: 10.000 against 0.000): ",
+        ),
     ],
 )
 def test_the_verdict(row: Evaluation, expected: str):
@@ -69,7 +75,7 @@ def test_tables_fit_80_columns_and_say_which_ap_is_cocos():
     flowing = " ".join(shown.split())
     for words in (
         "1,234 samples, 1.50 ms per sample", "best constant set", "material right, %", "missed elements, %",
-        "Most frequent confusions: color", "COCO's AP is the class mean of AP50:95, 30.0 %; its AP75 is 25.0 %",
+        "Most frequent confusions: color", "COCO's AP is the class mean of AP50:95, 30.0%; its AP75 is 25.0%",
         "a class with a very long name", "by the mean of AP∞ … AP0.0625",
     ):  # fmt: skip
         assert words in flowing, words

@@ -124,6 +124,14 @@ def test_the_id_of_an_image_is_found_by_any_part_of_its_path():
     assert ids.image("/data/aachen/1.png") == 9
 
 
+def test_two_images_never_share_an_id():
+    assert list(map(CocoIds().image, ("1.png", "sub/1.png", "1.png"))) == [1, 2, 1]
+    ids = CocoIds({"train_0.png": 1, "val_0.png": 1}, source="train.json, val.json")  # each file counts from 1
+    assert [ids.image("images/train_0.png"), ids.image("train_0.png")] == [1, 1]
+    with pytest.raises(UserError, match=r"train_0.png and val_0.png both have the id 1 in .* with --annotations"):
+        ids.image("images/val_0.png")
+
+
 def test_csv_and_json_name_features_and_categories(images: Path, run: Path, tmp_path: Path, capsys):
     image = str(images / "images" / "00.png")
     options = ["--threshold", "-1", "--csv", str(tmp_path / "a.csv"), "--json"]

@@ -63,7 +63,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit(tiny, run_folder):
     ],
 )
 def test_the_limit_that_ended_a_run(train: TrainConfig, step: int, seconds: float, expected: str):
-    assert ended_by(train, step, seconds, batches=10) == expected
+    assert ended_by(train, step, seconds, epochs=step * train.accumulate / 10) == expected
 
 
 def test_better_weights_do_not_keep_the_scores_of_others(tiny, run_folder):

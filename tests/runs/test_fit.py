@@ -119,6 +119,13 @@ def test_errors_name_the_split_and_the_sample():
         r"train, sample 0: an image must be uint8, or floats from 0 to 1": (np.full((1, 3, 5, 5), 3.0), sets[:1]),
         "train, sample 0: a set must be a list of elements with the same features": (inputs[:1], [[0.1, 0.2]]),
         "train, sample 1: a set must be a list of elements": (inputs[:2], [sets[0].tolist(), [[0.1, 0.2], [0.3]]]),
+        "train, sample 1: a feature must be text or one of the finite numbers up to 1e37, got nan": (
+            inputs[:2],
+            [[[0.5, "dog"]], [[float("nan"), "cat"]]],
+        ),
+        "a feature must be text or one of the finite numbers up to 1e37, got None": (inputs[:1], [[[None, "cat"]]]),
+        "a feature must be text or one of the finite numbers up to 1e37, got True": (inputs[:1], [[[True, "cat"]]]),
+        "a feature must be text or one of the finite numbers up to 1e37, got 1000": (inputs[:1], [[[10**400, "c"]]]),
         "train has no samples": ([], []),
         r"train, sample 0: expected \(input, set\), got int": [1, 2, 3],
     }
@@ -139,6 +146,20 @@ def test_options_of_the_data_count(tmp_path):
         fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augment.rotate": ["x", "y"]}, console=QUIET)
     with pytest.raises(UserError, match="augmentation is for images"):
         fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augmented": True}, console=QUIET)
+
+
+def test_the_seed_of_the_data_decides_about_the_validation_samples(tmp_path):
+    inputs, sets = vectors(20)
+    held_out = []
+    for seed in (0, 1, 0):
+        run = fit(
+            (inputs, sets), folder=tmp_path / f"{len(held_out)}", options={**SHORT, "data.seed": seed}, console=QUIET
+        )
+        given = run.task.denormalize_input(run.data.val.batch(np.arange(2), 0).input)
+        assert isinstance(given, torch.Tensor)
+        held_out.append(given.numpy())
+    assert not np.allclose(held_out[0], held_out[1])
+    assert np.allclose(held_out[0], held_out[2])
 
 
 def test_an_empty_input_set_may_be_an_empty_list():

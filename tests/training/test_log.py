@@ -31,7 +31,7 @@ def test_rows_after_the_checkpoint_are_dropped_on_resume(tmp_path):
 def test_a_training_beyond_its_limit_is_at_100_percent(capsys: pytest.CaptureFixture):
     with ProgressLine(Console(width=80)) as line:
         line.show(1.07, "step 9", line=True)
-    assert capsys.readouterr().out.strip() == "100.0 %  step 9"
+    assert capsys.readouterr().out.strip() == "100.0%  step 9"
 
 
 def test_tensorboard_shows_percent_where_the_file_has_fractions(tmp_path: Path):

@@ -15,7 +15,7 @@ from setpredict.core.errors import NotFinite, UserError
 from setpredict.model import SetPredictor
 from setpredict.training import devices
 from setpredict.training.devices import make_fabric
-from setpredict.training.loop import TrainState, fit, initial_keys, update
+from setpredict.training.loop import TrainState, count_in, fit, fraction_done, initial_keys, update
 from setpredict.training.optimizer import learning_rate, update_average
 from tests.training.comparing import assert_close, differences, moments, parameters
 
@@ -60,6 +60,22 @@ def test_accumulation_continues_across_epochs(tiny):
     tiny.data = replace(tiny.data, train=40)
     assert trained(tiny, accumulate=2, max_steps=7).step == 7
     assert trained(tiny, accumulate=2, max_steps=None, epochs=2).step == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"), [({"batch_size": 16}, 4), ({"accumulate": 2}, 4), ({"batch_size": 4}, 16)]
+)
+def test_other_batches_continue_at_the_same_fraction(tiny, changes, steps):
+    """One of two epochs is over after 8 steps, and the other one is left, in steps of another size."""
+    train = replace(tiny.train, max_steps=8, epochs=2)
+    fabric, task = Fabric(accelerator="cpu", devices=1), make_task(tiny.data)
+    state, loss = TrainState.fresh(fabric, fresh_model(tiny), train), make_loss(tiny.loss, task)
+    fit(fabric, state, task, train, loss)
+    rest = replace(train, max_steps=None, **changes)
+    count_in(state, 64 // rest.batch_size, rest.accumulate)
+    assert fraction_done(fabric, state, rest) == 0.5
+    fit(fabric, state, task, rest, loss)
+    assert (state.step, fraction_done(fabric, state, rest)) == (8 + steps, 1.0)
 
 
 def test_an_abandoned_step_leaves_no_gradient(tiny):

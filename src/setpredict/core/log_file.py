@@ -50,4 +50,16 @@ def read_log(path: Path) -> list[dict[str, str]]:
             rows = [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(f) if None not in row.values()]
     except (UnicodeDecodeError, csv.Error) as e:
         raise UserError(f"{path} is damaged ({e}); rename it to go on without its curves") from None
-    return [r for r in rows if "step" in r]
+    rows = [row for row in rows if "step" in row]
+    wrong = [i for i, row in enumerate(rows) if not all(map(_is_number, row.values()))]
+    if wrong and wrong[0] < len(rows) - 1:
+        raise UserError(f"{path} is damaged (row {wrong[0] + 1}); rename it to go on without its curves")
+    return rows[: wrong[0]] if wrong else rows
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

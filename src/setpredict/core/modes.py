@@ -5,22 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from torch import nn
 
 _TRACED: ContextVar[bool] = ContextVar("traced", default=False)
+_lock = Lock()
+_evaluated: WeakKeyDictionary[nn.Module, tuple[int, dict[nn.Module, bool]]] = WeakKeyDictionary()
+"""Models in evaluation mode: how many blocks each is in, in all threads, and the modes of its layers before."""
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block; afterwards every layer is back in its own mode, frozen ones included."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
+    """Evaluation mode inside the block; afterwards every layer is back in its own mode, frozen ones included.
+
+    Several threads may be inside at once: the last one to leave restores the modes.
+    """
+    with _lock:
+        count, modes = _evaluated.get(model, (0, {}))
+        if not count:
+            modes = {module: module.training for module in model.modules()}
+            model.eval()
+        _evaluated[model] = count + 1, modes
     try:
         yield
     finally:
-        for module, training in modes.items():
-            module.training = training
+        with _lock:
+            count, modes = _evaluated.pop(model)
+            if count > 1:
+                _evaluated[model] = count - 1, modes
+            else:
+                for module, training in modes.items():
+                    module.training = training
 
 
 @contextmanager

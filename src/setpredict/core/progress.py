@@ -51,7 +51,7 @@ def _lines(what: str, total: int, done: int) -> Callable[[int], None]:
         done = min(done + more, total)
         if time.monotonic() - said >= SECONDS:
             said = time.monotonic()
-            print(f"{what}: {done} of {total} ({100 * done / max(total, 1):.0f} %)", file=sys.stderr, flush=True)
+            print(f"{what}: {done} of {total} ({100 * done / max(total, 1):.0f}%)", file=sys.stderr, flush=True)
 
     return advance
 

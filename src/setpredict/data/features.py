@@ -51,6 +51,8 @@ class Features:
             raise UserError(f"expected names for {len(columns)} features, got {len(names)} ({', '.join(names)})")
         if names is not None and len(set(names)) < len(names):
             raise UserError(f"features must have different names, got {', '.join(names)}")
+        if names is not None and "score" in names:
+            raise UserError("a feature cannot be called 'score', which is the name of the mask in predictions")
         elements = [e for s in records.sets for e in s]
         values, low, high = [], np.zeros(len(columns)), np.ones(len(columns))
         for j, is_category in enumerate(columns):

@@ -215,7 +215,7 @@ class DSPN(nn.Module):
     def _check_initial_is_trained(self, solver: GradientDescent) -> None:
         """A learned or predicted initial set must get a gradient, or DDP hangs and nothing is learned."""
         steps, last = solver.steps, self.gradient.differentiated(solver.steps)
-        learned = self.training and any(p.requires_grad for p in self.initial.parameters())
+        learned = self.training and torch.is_grad_enabled() and any(p.requires_grad for p in self.initial.parameters())
         if learned and last < steps and not solver.penalty:
             raise UserError(
                 f"the initial set gets no gradient: only the last {last} of {steps} steps are differentiated. "

@@ -15,6 +15,7 @@ from setpredict.core.batch_parts import pad_rows
 from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, Code
 from setpredict.encoders.masks import MASK_SUM
+from setpredict.encoders.precision import full_precision
 from setpredict.encoders.tokens import padded_tokens
 
 Initial = Literal["learned", "learned-normal", "fixed", "random", "sized", "predicted", "dense", "input"]
@@ -107,7 +108,7 @@ class SharedSet(nn.Module):
             self.register_buffer("values", values)
 
     def forward(self, code: Code, keys: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N C"]:
-        return self.values.to(code.vector.dtype).expand(code.vector.shape[0], -1, -1)
+        return self.values.to(full_precision(code.vector).dtype).expand(code.vector.shape[0], -1, -1)
 
 
 class RandomSet(nn.Module):

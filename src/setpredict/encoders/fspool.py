@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from setpredict.core.errors import UserError
+from setpredict.encoders.precision import full_precision
 
 
 class FSPool(nn.Module):
@@ -59,7 +60,8 @@ class FSPool(nn.Module):
         return self.weight[:, :n].T
 
     def _ranks(self, n: int) -> Tensor:
-        return torch.arange(n, device=self.weight.device, dtype=self.weight.dtype)
+        kind = full_precision(self.weight).dtype  # bfloat16 counts to 256
+        return torch.arange(n, device=self.weight.device, dtype=kind)
 
     def _piecewise(self, ranks: Tensor, n: Tensor | int) -> Tensor:
         """Hat functions around the knots, evaluated at rank/(n−1): linear interpolation as one matrix product."""
@@ -67,7 +69,7 @@ class FSPool(nn.Module):
         position = ranks / last * self.pieces  # (..., N)
         knots = self._ranks(self.pieces + 1)
         hats = (1 - (position.clamp(max=self.pieces)[..., None] - knots).abs()).clamp(min=0)  # (..., N, knots)
-        return hats @ self.weight.T
+        return hats.to(self.weight.dtype) @ self.weight.T
 
     def extra_repr(self) -> str:
         kind = f"pieces={self.pieces}" if self.size is None else f"size={self.size}"

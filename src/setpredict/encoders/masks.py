@@ -10,6 +10,7 @@ from torch import Tensor
 
 from setpredict.core.errors import UserError
 from setpredict.core.modes import is_tracing
+from setpredict.encoders.precision import full_precision
 from setpredict.sets import Mask
 
 MASK_SUM = 4.0
@@ -57,6 +58,7 @@ def append_mask_sum(
     code: Float[Tensor, "B L"], mask: Mask | None, elements: Float[Tensor, "B N D"]
 ) -> Float[Tensor, "B L1"]:
     """Four times the mean of the masks as one more latent feature: an explicit signal for the size of the set."""
+    code = full_precision(code)  # a bfloat16 cannot tell 311 of 342 elements from 312
     if mask is None:
         size = code.new_ones(code.shape[0])
     else:

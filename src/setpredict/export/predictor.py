@@ -84,7 +84,9 @@ def example(config: ModelConfig, batch: int, dtype: torch.dtype) -> dict[str, Te
 def _as_input(config: ModelConfig, first: Tensor, mask: Tensor | None = None) -> Tensor | Sets:
     if config.input.kind != "set":
         return first
-    return Sets(first, torch.ones_like(first[..., 0], dtype=torch.bool) if mask is None else mask)
+    if mask is None:
+        return Sets(first, torch.ones_like(first[..., 0], dtype=torch.bool))
+    return Sets(first.masked_fill(~mask[..., None], 0), mask)  # what it removes does not matter
 
 
 def _check(model: Predictor, steps: int | None) -> ModelConfig:

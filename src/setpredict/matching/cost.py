@@ -77,6 +77,8 @@ class PairCost:
         same_type = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64) and a.device.type == b.device.type
         if self.is_plain and same_type and a.device.type == "cpu" and not torch.is_grad_enabled():
             return self._kernel_matrix(a, b)
+        kind = torch.promote_types(a.dtype, b.dtype)
+        a, b = a.to(kind), b.to(kind)
         weights = self._weights(a)
         total = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
         for c in self._plain_features(a).tolist():

@@ -37,8 +37,8 @@ class Sensitivity:
 
     def __str__(self) -> str:
         return (
-            f"A change of the code by a millionth moves {self.moved} of {self.samples} predictions visibly, by up to "
-            f"{self.largest:.2g}"
+            f"A change of the latent vector by a millionth moves {self.moved} of {self.samples} predictions visibly, "
+            f"by up to {self.largest:.2g}"
         )
 
 

@@ -86,7 +86,7 @@ def comparison(runs: Sequence[LoadedRun]) -> str:
     parts.append(section("Curves", figure(curves, CURVES_CAPTION) if curves else ""))
     if len(tasks) == 1:
         drawn = losses_by_step({name: (watch_beyond(run), run.steps) for name, run in zip(names, runs)})
-        caption = f"Losses by inner step, up to {BEYOND} times the trained steps: medians, middle 80 %."
+        caption = f"Losses by inner step, up to {BEYOND} times the trained steps: medians, middle 80%."
         parts.append(section("Step by step", figure(drawn, caption)))
     if all(run.experiment.data == runs[0].experiment.data for run in runs):
         parts.append(section("Samples side by side", side_by_side(runs, names)))

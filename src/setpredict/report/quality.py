@@ -46,7 +46,7 @@ def verdict(row: Evaluation) -> str:
     """
     if not row.baselines:
         return ""
-    precise = row.score[0] < 0 or all(b.score[0] <= 0 for b in row.baselines.values())
+    precise = any(name.startswith("AP") and value == value for name, value in row.metrics.items())
     name = min(row.baselines, key=lambda n: row.baselines[n].score[0])
     ours, theirs = row.score[0], row.baselines[name].score[0]
     metric = "mean AP" if precise else next(iter(row.metrics))
@@ -154,7 +154,7 @@ def class_table(row: Evaluation) -> TextTable:
     if "AP50" in row.metrics:
         cells.append(["pooled", "", _percent(row.metrics["AP50"])])
     note = (
-        f"COCO's AP is the class mean of AP50:95, {_percent(row.coco.ap)} %; its AP75 is {_percent(row.coco.ap75)} %. "
+        f"COCO's AP is the class mean of AP50:95, {_percent(row.coco.ap)}%; its AP75 is {_percent(row.coco.ap75)}%. "
         "Pooled: the detections of all classes ranked together, as in the table above."
     )
     return TextTable(

@@ -28,19 +28,26 @@ class CocoIds:
     categories: dict[str, Any] = field(default_factory=dict)
     source: str = ""
     """The annotation files."""
-    last: int = 0
-    """The largest number of an image, once a new one was needed."""
+    new: dict[str, int] = field(default_factory=dict)
+    """Numbers of images that no annotation file has, by path."""
+    used: dict[Any, str] = field(default_factory=dict)
+    """Which image each id was given for."""
 
     def image(self, name: str) -> Any:
         """The id of an image file; a new number if no annotation file has it."""
         path = Path(name)
-        for known in (path.as_posix(), *("/".join(path.parts[k:]) for k in range(len(path.parts)))):
-            if known in self.images:
-                return self.images[known]
-        if not self.last:
-            self.last = max((i for i in self.images.values() if isinstance(i, int)), default=0)
-        self.last += 1
-        return self.images.setdefault(path.as_posix(), self.last)
+        parts = (path.as_posix(), *("/".join(path.parts[k:]) for k in range(len(path.parts))))
+        known = next((part for part in parts if part in self.images), None)
+        if known is None:
+            largest = max((i for i in self.images.values() if isinstance(i, int)), default=0)
+            return self.new.setdefault(path.as_posix(), largest + len(self.new) + 1)
+        number = self.images[known]
+        if self.used.setdefault(number, known) != known:
+            raise UserError(
+                f"{self.used[number]} and {known} both have the id {number} in {self.source}: predict the images of "
+                "one annotation file, and name that file with --annotations"
+            )
+        return number
 
 
 def find_ids(run: LoadedRun, annotations: Path | None) -> CocoIds:
@@ -80,9 +87,8 @@ def coco_results(answers: Sequence[Answer], task: SetTask, ids: CocoIds) -> list
     check_boxes(task, "--coco")
     records = []
     for answer in answers:
-        known = len(ids.images)
         image = ids.image(answer.input)
-        extra = {"file_name": answer.input} if len(ids.images) > known or not ids.source else {}
+        extra = {"file_name": answer.input} if Path(answer.input).as_posix() in ids.new else {}
         assert answer.places is not None
         for i, (left, top, right, bottom) in enumerate(answer.places.tolist()):
             name = next(iter(answer.fields[i].categories.values()), "")

@@ -26,16 +26,29 @@ SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
 """The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
 
-Numbers in parentheses are the papers': DSPN's (mean ± standard deviation of six runs, up to 100 epochs on a GPU; for
-boxes, the corrected evaluation of its appendix), and for iDSPN those of its own paper, which evaluates differently.
-Ours were trained on a CPU for the minutes in the tables. The weights with the best validation score are tested; curves
-show validation scores. Nothing was chosen by a test score.
-"""
-CLOSING = """## How this page is made
+Our models were trained on a CPU, for the minutes in the tables. The weights with the best validation score are tested;
+curves show validation scores. Nothing was chosen by a test score.
 
-`setpredict results` writes it from the files in [results/](results), which `setpredict reproduce` writes
-(`plain-*.json`: `python -m benchmarks.plain_training`). Each of them holds the configuration, seed, revision and all
-validations of its runs. `setpredict results --check` fails if this page and those files differ.
+Numbers in parentheses are published ones: for DSPN, the mean ± standard deviation of six runs of up to 100 epochs on a
+GPU (for boxes, by the corrected evaluation of the paper's appendix); for iDSPN, those of its own paper, which evaluates
+differently.
+"""
+CLOSING = """## How to reproduce these results
+
+`setpredict reproduce TABLE` trains a table, resumes it after an interruption, and writes its records to
+[results/](results):
+
+| table | data |
+| --- | --- |
+| `mnist` | MNIST |
+| `clevr-state`, `clevr-box`, `images` | CLEVR; generated scenes if `$SETPREDICT_DATA` has no CLEVR_v1.0 |
+| `renders-state`, `renders-box` | `$SETPREDICT_DATA/clevr-renders`: files in CLEVR's layout, not distributed |
+| `points`, `multisets`, `numbering`, `ablations` | generated sets |
+
+At `--scale medium`, `clevr-state` and `clevr-box` have images of 128 pixels and up to 10 objects. New rows replace
+those in `results/`; `--results my-results` writes to another folder. A record holds the configuration, seed, revision
+and all validations of its runs (`plain-*.json`: `python -m benchmarks.plain_training`). `setpredict results` writes
+this page from the records, and `setpredict results --check` fails if they differ.
 """
 
 
@@ -144,8 +157,7 @@ def data_used(table: str, entries: Sequence[Entry]) -> str:
         objects = f"{data['min_objects']} to {data['max_objects']} objects, {data['size']}×{data['size']} pixels"
         compared = any(name.startswith(e["row"]) for name in TABLES.get(table, {}) for e in entries)
         paper = " The paper's numbers, in parentheses, are CLEVR's and not comparable." if compared else ""
-        other = "(If `$SETPREDICT_DATA` has CLEVR_v1.0, the commands below train on that instead.)"
-        return f"Data: generated scenes ({objects}), tested on {tested:,}.{paper} {other}"
+        return f"Data: generated scenes ({objects}), tested on {tested:,}.{paper}"
     folder = f" from {data['folder']}" if data["folder"] else ""
     return f"Data: {data['name']}{folder}, tested on {tested:,} samples."
 

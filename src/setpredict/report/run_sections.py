@@ -56,7 +56,7 @@ def run_sections(run: LoadedRun) -> Iterator[str]:
     yield section("Sets taking shape", *progressions(run, watched, chosen))
     if run.steps:
         drawn = losses_by_step({run.method: (watch_beyond(run), run.steps)})
-        caption = f"Losses by inner step, up to {BEYOND} times the trained {run.steps}: medians, middle 80 %."
+        caption = f"Losses by inner step, up to {BEYOND} times the trained {run.steps}: medians, middle 80%."
         yield section("Beyond the trained steps", figure(drawn, caption))
     if run.task.variable:
         sizes = confusion_table(watched.prediction.final, watched.batch.target)

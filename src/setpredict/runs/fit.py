@@ -58,13 +58,13 @@ def fit(
     """
     if method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    task = data if isinstance(data, SetTask) else memory(data, val=val, test=test)
     experiment = RunFolder(folder).read_experiment() if resume else preset("folder", method)
     experiment.data.name = "memory"
     given = dict(options or {})
     if minutes is not None:
         given["train.max_minutes"] = minutes
     experiment = changed(experiment, given)
+    task = data if isinstance(data, SetTask) else memory(data, val=val, test=test, seed=experiment.data.seed)
     task = task.limited(**counts_of(experiment.data))
     train_run(experiment, folder, resume=resume, console=console, task=varied(task, experiment.data))
     run = load(folder)

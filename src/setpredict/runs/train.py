@@ -33,7 +33,7 @@ from setpredict.runs.restore import restore, seed_process
 from setpredict.runs.training_run import Draw, TrainingRun
 from setpredict.training.devices import launch, make_fabric, together
 from setpredict.training.evaluation import Evaluation
-from setpredict.training.loop import TrainState, fraction_done
+from setpredict.training.loop import TrainState, count_in, fraction_done
 
 Announce = Callable[[Experiment, SetTask, SetPredictor], object]
 
@@ -176,8 +176,9 @@ def _check_unfinished(
 ) -> None:
     """Say that a run to resume was finished; raise if its new options leave nothing to train."""
     batches = len(task.loader("train", experiment.train.batch_size, world_size=fabric.world_size))
+    count_in(state, batches, experiment.train.accumulate)
     at = f"{run} was finished at step {state.step}, after {state.seconds / 60:.1f} minutes"
-    if fraction_done(fabric, state, experiment.train, batches) < 1:
+    if fraction_done(fabric, state, experiment.train) < 1:
         console.print(f"{at}: its training continues.", markup=False, highlight=False)
     elif experiment == before:
         console.print(f"{at}: there is nothing left to train.", markup=False, highlight=False)

@@ -95,7 +95,7 @@ class TrainingRun:
                 self.log.close()
         if self.log and not self.stopped:
             step, seconds, best = self.state.step, self.state.seconds, list(self.state.best)
-            ended = ended_by(train, step, seconds, batches)
+            ended = ended_by(train, step, seconds, self.state.position / max(self.state.batches, 1))
             self.folder.write_summary({"step": step, "seconds": seconds, "best": best, "ended_by": ended})
             self.console.print(
                 f"Training ended by {ended}, at step {step}, after {seconds / 60:.1f} minutes.", highlight=False

@@ -121,7 +121,7 @@ def image_parts(preset_name: str, scenes: Changes) -> Study:
     )
     groups = {
         "Image encoder": {"conv": "iDSPN", "ResNet10 of 16 channels": "ResNet10 of 16 channels"},
-        "Warm-up": {"for 30 % of the time": "iDSPN", "none": "no warm-up"},
+        "Warm-up": {"for 30% of the time": "iDSPN", "none": "no warm-up"},
         "Loss of the dense head after the warm-up": {"none": "iDSPN", "a tenth": "dense loss kept"},
         "Initial set": {
             "random (iDSPN)": "iDSPN",

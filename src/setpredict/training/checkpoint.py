@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from setpredict.training.loop import TrainState
 
 VERSION = 2
-COUNTS = ("step", "seconds", "best", "stale", "validated_at", "warming", "warmed_at", "lr_scale", "rollbacks")
+COUNTS = (
+    "step", "position", "batches", "seconds", "best", "stale", "validated_at", "warming", "warmed_at", "lr_scale",
+    "rollbacks",
+)  # fmt: skip
 
 
 def save_checkpoint(path: Path, state: TrainState, previous: Path | None = None) -> None:
@@ -100,7 +103,8 @@ def _migrate(content: dict[str, Any], state: TrainState, path: Path) -> dict[str
         raise UserError(f"{path} is a checkpoint of version {version!r}, expected 1 to {VERSION}: update setpredict")
     if version == 1 and "optimiser" in content:
         content["optimizer"] = content.pop("optimiser")
-    for name, value in (("validated_at", -1), ("warming", False), ("warmed_at", 0)):  # older ones did not know
+    unknown = {"validated_at": -1, "warming": False, "warmed_at": 0, "position": 0, "batches": 0}  # to older ones
+    for name, value in unknown.items():
         content.setdefault(name, value)
     for name in ("model", "average"):
         if isinstance(content.get(name), dict):

@@ -54,7 +54,7 @@ class Evaluation:
     too_large: int = 0
     """Targets with more elements than the model can predict, which count as misses."""
     sensitivity: Sensitivity | None = None
-    """What a tiny change of the code does to predictions, where it was asked for."""
+    """What a tiny change of the latent vector does to predictions, where it was asked for."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:

@@ -21,15 +21,14 @@ def limits_of(train: TrainConfig) -> dict[str, float]:
     return found
 
 
-def ended_by(train: TrainConfig, step: int, seconds: float, batches: int) -> str:
-    """Which limit ended a training that has taken this many steps and seconds, with `batches` per epoch.
+def ended_by(train: TrainConfig, step: int, seconds: float, epochs: float) -> str:
+    """Which limit ended a training that has taken this many steps, seconds and epochs.
 
     >>> train = TrainConfig(epochs=2, max_minutes=3.5)
-    >>> ended_by(train, step=20, seconds=60.0, batches=10)
+    >>> ended_by(train, step=20, seconds=60.0, epochs=2.0)
     '--epochs 2 (after 1.0 of --max-minutes 3.5)'
     """
     reached, others = [], []
-    epochs = step * train.accumulate / max(batches, 1)
     used = {"--epochs": epochs, "--max-steps": step, "--max-minutes": seconds / 60}
     for option, limit in limits_of(train).items():
         if used[option] >= limit:

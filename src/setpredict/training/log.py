@@ -58,7 +58,7 @@ class ProgressLine:
         done = min(done, 1.0)  # the last step may end after the limit
         self.bar.update(self.task, completed=done, note=note)
         if line and not self.console.is_terminal:
-            self.console.print(f"{100 * min(done, 1.0):5.1f} %  {note}", highlight=False, soft_wrap=True)
+            self.console.print(f"{100 * min(done, 1.0):5.1f}%  {note}", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""

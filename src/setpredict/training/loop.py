@@ -36,6 +36,10 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     average: SetPredictor | None = None
     step: int = 0
+    position: int = 0
+    """Batches that this process has trained on, in all epochs."""
+    batches: int = 0
+    """Batches of an epoch, in which `position` is counted."""
     seconds: float = 0.0
     best: tuple[float, ...] = (float("inf"),)
     """The best validation score so far; smaller is better."""
@@ -104,16 +108,16 @@ def fit(
     """
     load = partial(task.loader, "train", train.batch_size, seed=train.seed, workers=train.workers)
     load = partial(load, rank=fabric.global_rank, world_size=fabric.world_size)
-    batches, position = len(load()), state.step * train.accumulate  # of all epochs
+    count_in(state, len(load()), train.accumulate)
     state.module.train()
     state.optimizer.zero_grad()  # an abandoned step may have left gradients
-    began, done = time.perf_counter(), fraction_done(fabric, state, train, batches)
+    began, done = time.perf_counter(), fraction_done(fabric, state, train)
     while done < 1:
-        epoch, start = divmod(position, batches)
+        epoch, start = divmod(state.position, state.batches)
         for batch in load(epoch=epoch, start=start):
             batch = batch.to(fabric.device)
-            position += 1
-            last = position % train.accumulate == 0
+            state.position += 1
+            last = state.position % train.accumulate == 0
             begins = state.step < warmup if warmup >= 1 else done < warmup
             begin_phase(state, warming=begins and not state.warmed_at)  # not again if the limits were raised
             with fabric.no_backward_sync(state.module, enabled=not last):
@@ -123,7 +127,7 @@ def fit(
                 continue
             update(fabric, state, train, done)
             state.seconds += time.perf_counter() - began
-            done = fraction_done(fabric, state, train, batches)
+            done = fraction_done(fabric, state, train)
             if after_step(state, Step(parts, prediction, batch, done)) or done >= 1:
                 return
             began = time.perf_counter()
@@ -216,9 +220,22 @@ def share_buffers(fabric: Fabric, state: TrainState) -> None:
             torch.distributed.broadcast(buffer, src=0)
 
 
-def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig, batches: int) -> float:
+def count_in(state: TrainState, batches: int, accumulate: int) -> None:
+    """Count the position in epochs of this many batches.
+
+    A training may be resumed with larger batches or more processes; it has still trained on the same fraction of its
+    epochs, in steps of `accumulate` batches.
+    """
+    if not state.batches:  # a new one, or the checkpoint of an older version, which only had the steps
+        state.position = state.step * accumulate
+    elif state.batches != batches or state.position % accumulate:
+        state.position = round(state.position * batches / state.batches / accumulate) * accumulate
+    state.batches = batches
+
+
+def fraction_done(fabric: Fabric, state: TrainState, train: TrainConfig) -> float:
     """Completed fraction of the training, by whichever limit comes first; the same in all processes."""
-    done = [state.step * train.accumulate / (train.epochs * batches) if train.epochs > 0 else 1.0]
+    done = [state.position / (train.epochs * state.batches) if train.epochs > 0 else 1.0]
     if train.max_steps is not None:
         done.append(state.step / train.max_steps if train.max_steps > 0 else 1.0)
     if train.max_minutes is not None:

@@ -238,6 +238,7 @@ def test_missing_and_empty_files(tmp_path: Path, pictures: Path):
     ('{"kind": "cubes"}', "kind must be one of points, polygons, boxes, states, vectors, got 'cubes'"),
     ('{"features": ["a"]}', r"expected names for 2 features, got 1 \(a\)"),
     ('{"features": ["a", "a"]}', "features must have different names, got a, a"),
+    ('{"features": ["a", "score"]}', "a feature cannot be called 'score', which is the name of the mask"),
     ('{"features": "a"}', "features must be a list of names, got 'a'"),
     ('{"kind": "boxes"}', r"boxes need four numbers \(left, top"),
 ])  # fmt: skip

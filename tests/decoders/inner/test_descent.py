@@ -8,6 +8,7 @@ from torch import Tensor
 
 from setpredict import GradientDescent, Implicit, LastSteps, Unrolled, descend
 from setpredict.decoders import Objective
+from setpredict.decoders.inner.solver import clip
 
 torch.manual_seed(0)
 A = torch.randn(4, 4, dtype=torch.float64)
@@ -56,6 +57,12 @@ def test_clipping_is_per_sample():
     norm = gradient.norm(dim=1, keepdim=True)
     torch.testing.assert_close(step, gradient * (0.5 / norm).clamp(max=1))
     torch.testing.assert_close(found.grad_norms[0], norm[:, 0])
+
+
+@pytest.mark.parametrize("norm", [0.37, 3.3, 10.0])
+def test_what_is_below_the_norm_is_not_clipped_to_the_bit(norm: float):
+    gradient = torch.nn.functional.normalize(torch.randn(64, 3, 2).flatten(1), dim=1).view(64, 3, 2) * norm / 3
+    assert torch.equal(clip(gradient, norm), gradient)
 
 
 def test_projection_comes_before_the_first_and_after_every_step():

@@ -69,6 +69,14 @@ def measure_again(norm: nn.BatchNorm2d) -> None:
     norm.eval()
 
 
+def step_of_a_fused_optimizer(encoder: nn.Module):
+    """Change all weights, and no statistics."""
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=0.1, fused=True)
+    for parameter in encoder.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+
+
 def test_weights_that_changed_are_folded_again():
     encoder, images = trained("conv")
     old = codes(encoder, images)
@@ -79,6 +87,8 @@ def test_weights_that_changed_are_folded_again():
         lambda: encoder.load_state_dict({k: v * 1.1 for k, v in encoder.state_dict().items()}),
         lambda: setattr(norm, "bias", nn.Parameter(norm.bias + 1)),
         lambda: measure_again(norm),
+        lambda: norm.weight.data.copy_(norm.weight * 3),  # which no version counts
+        lambda: step_of_a_fused_optimizer(encoder),
     ]
     for change in changes:
         with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from setpredict.core.errors import UserError
 from setpredict.data.assemble import KINDS, Inputs, Kind, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.io.json_text import FINITE, LARGEST
 from setpredict.data.io.jsonl import Records
 from setpredict.data.task import SetTask
 from setpredict.sets import Sets
@@ -155,12 +157,19 @@ def _elements(split: str, i: int, given: Any, records: Records, like: Records | 
     for element in rows:
         found = [isinstance(v, str) for v in element]
         columns = columns or found
+        if wrong := [v for v in element if not (isinstance(v, str) or _is_finite(v))]:
+            raise UserError(f"{split}, sample {i}: a feature must be text or one of the {FINITE}, got {wrong[0]!r}")
         if found != columns:
             raise UserError(
                 f"{split}, sample {i}: elements must all have the same {len(columns)} features, got {element}"
             )
     records.columns = columns
     return [list(element) for element in rows]
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number that fits into float32, also one of numpy's."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and abs(value) <= LARGEST
 
 
 def _extent(sources: Mapping[str, Records], kind: Kind, side: int) -> list[float] | None:

@@ -27,7 +27,8 @@ def direction(
 def clip(grad: Float[Tensor, "B ..."], norm: float) -> Float[Tensor, "B ..."]:
     """Scale every sample to at most that norm; below it the factor is exactly 1, and smooth at a zero gradient."""
     squared = grad[..., None].flatten(1).square().sum(dim=1)
-    return grad * per_sample(norm / squared.clamp(min=norm**2).sqrt(), grad)
+    bound = squared.new_full((), norm**2)
+    return grad * per_sample(bound.sqrt() / squared.maximum(bound).sqrt(), grad)
 
 
 def per_sample(values: Tensor, like: Tensor) -> Tensor:

@@ -8,10 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Sources = list[tuple[Tensor, int, int]]
-"""Tensors that folded weights were made of, with their addresses and versions at that time."""
-
-_folded: WeakKeyDictionary[nn.Module, tuple[Sources, Tensor, Tensor]] = WeakKeyDictionary()
+_folded: WeakKeyDictionary[nn.Module, tuple[Tensor, Tensor, Tensor]] = WeakKeyDictionary()
+"""By convolution: a fingerprint of the tensors, and the folded weight and bias that were made of them."""
 
 
 def normalized(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
@@ -23,11 +21,9 @@ def normalized(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
     tensors = [t for t in given if t is not None]
     if norm.training or torch.is_grad_enabled() or not _plain(conv, norm, tensors):
         return norm(conv(x))
-    counted = [] if norm.num_batches_tracked is None else [norm.num_batches_tracked]  # training changes it visibly
-    sources = [(t, t.data_ptr(), t._version) for t in [*tensors, *counted]]
-    found = _folded.get(conv)
-    if found is None or not _same(found[0], sources):
-        found = _folded[conv] = sources, *fold(conv, norm)
+    now, found = fingerprint(tensors), _folded.get(conv)
+    if found is None or found[0].device != now.device or not torch.equal(found[0], now):
+        found = _folded[conv] = now, *fold(conv, norm)
     return F.conv2d(x, found[1], found[2], conv.stride, conv.padding, conv.dilation, conv.groups)
 
 
@@ -62,6 +58,14 @@ def fold(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     return conv.weight * factor.view(-1, 1, 1, 1), bias if conv.bias is None else bias + conv.bias * factor
 
 
+def fingerprint(tensors: list[Tensor]) -> Tensor:
+    """Of each tensor, its sum and that of its squares: other values have others, but for the unlikeliest.
+
+    Addresses and versions would not do: neither `tensor.data.copy_` nor a fused optimizer changes a version.
+    """
+    return torch.stack([f(t.detach()) for t in tensors for f in (torch.sum, torch.linalg.vector_norm)])
+
+
 def _plain(conv: nn.Conv2d, norm: nn.BatchNorm2d, tensors: list[Tensor]) -> bool:
     """Zeros as padding, no hooks, and no transformation or tracing, in which tensors have no address or version."""
     hooks = [m._forward_hooks or m._forward_pre_hooks for m in (conv, norm)]
@@ -75,7 +79,3 @@ def _plain(conv: nn.Conv2d, norm: nn.BatchNorm2d, tensors: list[Tensor]) -> bool
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()
     )
-
-
-def _same(a: Sources, b: Sources) -> bool:
-    return len(a) == len(b) and all(x[0] is y[0] and x[1:] == y[1:] for x, y in zip(a, b))

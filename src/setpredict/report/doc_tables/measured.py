@@ -101,7 +101,7 @@ def distributed_table(path: Path) -> str:
     """Step times with one and two processes, from the file of `python -m benchmarks.distributed`."""
     rows = []
     for r in read_json(path)["rows"]:
-        share = f"{100 * r['communication_share']:.0f} %" if r["processes"] > 1 else "–"
+        share = f"{100 * r['communication_share']:.0f}%" if r["processes"] > 1 else "–"
         rows.append([r["case"], str(r["processes"]), f"{r['parameters']:,}", f"{r['step_ms']:.0f} ms", share])
     return markdown(["model", "processes", "parameters", "step", "communication"], rows)
 

@@ -14,7 +14,7 @@ from setpredict.report.watched import Watched
 
 
 def losses_by_step(models: Mapping[str, tuple[Watched, int]]) -> Figure:
-    """Two panels with one line per model: the median over the samples, and the range of the middle 80 %.
+    """Two panels with one line per model: the median over the samples, and the range of the middle 80%.
 
     `models` maps each model's name to its decoded samples and the number of steps it was trained with, which a thin
     vertical line marks.
@@ -39,7 +39,7 @@ def losses_by_step(models: Mapping[str, tuple[Watched, int]]) -> Figure:
 
 
 def draw_band(axes: Axes, values: Tensor, line: int, name: str, longest: int) -> None:
-    """The median of `values` (T+1, B) by step, with a band for the middle 80 %; a single step is a horizontal line."""
+    """The median of `values` (T+1, B) by step, with a band for the middle 80%; a single step is a horizontal line."""
     low, middle, high = np.quantile(values.double().clamp(min=1e-12).numpy(), (0.1, 0.5, 0.9), axis=1)
     steps = np.arange(len(middle))
     if len(middle) == 1:

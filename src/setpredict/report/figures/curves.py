@@ -52,7 +52,7 @@ def training_curves(logs: Mapping[str, Log]) -> Figure | None:
 
 
 def within_percent(axes: Axes) -> None:
-    """End the vertical axis at 0 and at 100 %, where values can end too."""
+    """End the vertical axis at 0 and at 100%, where values can end too."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 0.0), min(high, 100.0))
 

@@ -68,7 +68,7 @@ def score_table(
 
 
 def tells(entries: Sequence[Entry], name: str) -> bool:
-    """Whether a metric is worth a visible column: not if it is 0 % in every row."""
+    """Whether a metric is worth a visible column: not if it is 0% in every row."""
     return not percent(name) or any(e["metrics"].get(name) for entry in entries for e in entry["evaluations"])
 
 
