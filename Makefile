@@ -6,7 +6,6 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 MINUTES ?= 10
 
-export SETPREDICT_DATA
 .PHONY: help demo test test-all test-web check format docs docs-tables screenshots soak bench clean
 
 help:            ## list the targets

@@ -50,14 +50,14 @@ def rendered(seconds: float) -> list[Row]:
 
 def generated(seconds: float) -> list[Row]:
     from setpredict.config import SceneOptions
+    from setpredict.data.render.writer import write_scenes
     from setpredict.data.sources.clevr import clevr
-    from setpredict.data.sources.scenes import generate
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SETPREDICT_CACHE"] = str(Path(folder) / "cache")
         out = Path(folder) / "scenes"
         begin = time.perf_counter()
-        generate(SceneOptions(out, train=256, val=16))
+        write_scenes(SceneOptions(out, train=256, val=16))
         written = 272 / (time.perf_counter() - begin)
         begin = time.perf_counter()
         task = clevr(out, val=0.0)

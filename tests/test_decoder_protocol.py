@@ -47,9 +47,6 @@ class Refine(nn.Module):
         sets = torch.stack(sets)
         return Prediction(sets[..., :-1], sets[..., -1].sigmoid())
 
-    def target_loss(self, target, code):
-        return None
-
 
 class WithLoss(Refine):
     """Also measures a representation loss along the trajectory, but no gradient norms."""
@@ -68,9 +65,6 @@ class NoSteps(nn.Module):
 
     def __init__(self, latent, max_size, features, variable):
         super().__init__()
-
-    def target_loss(self, target, code):
-        return None
 
 
 class Nothing(nn.Module):
@@ -93,9 +87,6 @@ class Tokens(nn.Module):
     def forward(self, code, *, steps=None, keys=None):
         sets = self.output(code.tokens.mean(dim=1)).unflatten(1, self.shape)[None]
         return Prediction(sets[..., :-1], sets[..., -1])
-
-    def target_loss(self, target, code):
-        return None
 
 
 class Declared(Tokens):
@@ -206,7 +197,7 @@ def test_the_web_page(trained):
     ("name", "message"),
     [
         ("NoSteps", "the decoder NoSteps is not a Decoder: it has no steps$"),
-        ("Nothing", "it has no steps and no needs and no set_encoder and no target_loss$"),
+        ("Nothing", "it has no steps and no needs and no set_encoder$"),
         ("Sound", "the decoder Sound needs sound, but the input encoder offers vector and tokens"),
         ("Absent", "decoder 'own_refine:Absent' cannot be imported: module 'own_refine' has no attribute 'Absent'"),
         ("torch", "decoder 'own_refine:torch' must be an nn.Module class, got <module 'torch'"),

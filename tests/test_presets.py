@@ -14,7 +14,7 @@ from setpredict.build import make_loss, make_task, model_config
 from setpredict.config import DataConfig, Experiment, Implicit, LastSteps, SceneOptions, Unrolled, from_json, to_json
 from setpredict.core.errors import UserError
 from setpredict.data.description import read_description, to_description
-from setpredict.data.sources.scenes import generate
+from setpredict.data.render.writer import write_scenes
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import PRESETS, Scale, preset, scales_of
@@ -328,6 +328,6 @@ def test_the_preset_folder_takes_whatever_data_check_takes(tmp_path, monkeypatch
 
 def test_the_preset_folder_takes_clevrs_layout(tmp_path, monkeypatch):
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
-    made = generate(SceneOptions(tmp_path / "made", train=4, val=1, size=8))
+    made = write_scenes(SceneOptions(tmp_path / "made", train=4, val=1, size=8))
     task = make_task(DataConfig("folder", str(made), target="box", size=8))
     assert (task.name, task.kind, task.input_size, len(task.test)) == ("clevr-box", "boxes", 8, 1)

@@ -31,7 +31,8 @@ from setpredict.losses import hungarian_loss
 from setpredict.losses.outer import OuterLoss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
-from setpredict.report.figures.progression import progression, save
+from setpredict.report.figures.progression import progression
+from setpredict.report.figures.save import save
 from setpredict.report.figures.sweep import CORNERS, Sweep, draw_sweeps, sweep
 from setpredict.report.tables.text import mean_and_deviation
 from setpredict.training.limits import ENDLESS

@@ -22,7 +22,7 @@ from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
 from setpredict.core.weights import check_header, load_weights, save_weights
 from setpredict.data.task import SetTask
-from setpredict.decoders import Decoder, DenseDecoder, Layered, RandomSet
+from setpredict.decoders import Decoder, DenseDecoder, Layered, RandomSet, WithTargetLoss
 from setpredict.encoders import Code, ImageEncoder, as_code
 from setpredict.export.predictor import export_predictor
 from setpredict.parts import make_parts
@@ -83,9 +83,9 @@ class SetPredictor(nn.Module):
         """
         code = self.encode(input)
         prediction = DenseDecoder()(code) if warmup else self.decode(code, steps=steps, keys=keys)
-        if target is not None and not warmup and not self.shares_encoder:
+        if target is not None and isinstance(self.decoder, WithTargetLoss) and not (warmup or self.shares_encoder):
             scaled = target if self.scale is None else target.scaled(self.scale)
-            prediction.target_loss = cast(Decoder, self.decoder).target_loss(scaled, code)
+            prediction.target_loss = self.decoder.target_loss(scaled, code)
         if target is not None and centers is not None and code.dense is not None:
             places = centers[..., :2], centers[..., 2]
             head = cast(ImageEncoder, self.input_encoder).head

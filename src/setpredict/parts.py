@@ -43,7 +43,7 @@ def make_parts(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
     """The input encoder and the decoder of a model, with new weights from torch's global seed."""
     decoder = _decoder(config)
     if not isinstance(decoder, Decoder):
-        missing = [n for n in ("steps", "needs", "set_encoder", "target_loss") if not hasattr(decoder, n)]
+        missing = [n for n in ("steps", "needs", "set_encoder") if not hasattr(decoder, n)]
         raise UserError(f"the decoder {type(decoder).__name__} is not a Decoder: it has no {' and no '.join(missing)}")
     offered = ("vector", "tokens", "proposals") if config.input.dense else ("vector", "tokens")
     needs = (decoder.needs,) if isinstance(decoder.needs, str) else decoder.needs

@@ -19,7 +19,7 @@ from setpredict.core.paths import data_folder
 from setpredict.core.revision import revision
 from setpredict.metrics.units import DISTANCES, EXACT
 from setpredict.presets import Scale
-from setpredict.report.figures.progression import save
+from setpredict.report.figures.save import save
 from setpredict.report.row_pictures import first_predictions, row_pictures
 from setpredict.report.tables.records import lay_out
 from setpredict.report.tables.text import terminal

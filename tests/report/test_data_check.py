@@ -12,9 +12,10 @@ from rich.console import Console
 
 from setpredict.config import SceneOptions
 from setpredict.data.locate import open_path
+from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.multisets import multisets
 from setpredict.data.sources.polygons import polygons
-from setpredict.data.sources.scenes import generate, scenes
+from setpredict.data.sources.scenes import scenes
 from setpredict.report.data_check import check, size_bins
 from setpredict.report.figures.contact_sheet import contact_sheet
 from setpredict.report.figures.pictures import save_validation_picture
@@ -68,7 +69,7 @@ def test_names_are_shown_as_they_are(tmp_path: Path):
 
 
 def test_clevr_layout(tmp_path: Path):
-    out = generate(SceneOptions(tmp_path / "made", train=5, val=2, size=16))
+    out = write_scenes(SceneOptions(tmp_path / "made", train=5, val=2, size=16))
     summary, text = run(out, tmp_path)
     assert sum(summary.counts.values()) == 7
     assert set(summary.categories) == {"material", "color", "shape", "size"}

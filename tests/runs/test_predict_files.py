@@ -64,9 +64,6 @@ class Fixed(torch.nn.Module):
         B = len(code.vector)
         return Prediction(self.elements.repeat(1, B, 1, 1), self.mask.repeat(1, B, 1))
 
-    def target_loss(self, target, code):
-        return None
-
 
 def fixed_run(task: SetTask, elements: list, mask: list) -> LoadedRun:
     kind = KINDS[task.input_kind]

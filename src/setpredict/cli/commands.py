@@ -84,9 +84,9 @@ def results(
 
 def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
     """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout or as COCO boxes."""
-    from setpredict.data.sources.scenes import generate
+    from setpredict.data.render.writer import write_scenes
 
-    print(generate(options))
+    print(write_scenes(options))
 
 
 def check(path: Positional[Path], allow_outside: bool = False, augmented: bool = False) -> None:

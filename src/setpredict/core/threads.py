@@ -28,7 +28,7 @@ _PER_THREAD = "parallel backend: OpenMP" in torch.__config__.parallel_info()
 
 @contextmanager
 def threads_restored() -> Iterator[None]:
-    """What sets the number of torch's threads below does so until it returns.
+    """Restore the number of torch's threads afterwards.
 
     >>> before = torch.get_num_threads()
     >>> with threads_restored(): torch.set_num_threads(1)
@@ -136,7 +136,7 @@ def end_alone() -> None:
 
 
 def _begin_alone() -> bool:
-    """Whether this changes anything."""
+    """Set one thread for torch; returns whether that changed anything."""
     threads = torch.get_num_threads()
     if threads == 1 or not _PER_THREAD:
         return False

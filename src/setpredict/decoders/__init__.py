@@ -9,7 +9,7 @@ from setpredict.decoders.inner.diagnosis import Diagnosis, diagnose, suggest_ste
 from setpredict.decoders.inner.objective import Objective, representation_loss
 from setpredict.decoders.lstm import LSTMDecoder
 from setpredict.decoders.mlp import MLPDecoder
-from setpredict.decoders.protocol import Decoder, Layered
+from setpredict.decoders.protocol import Decoder, Layered, WithTargetLoss
 from setpredict.decoders.slots import SlotDecoder
 from setpredict.decoders.transformer import TransformerDecoder
 
@@ -31,6 +31,7 @@ __all__ = [
     "SizedSet",
     "SlotDecoder",
     "TransformerDecoder",
+    "WithTargetLoss",
     "descend",
     "diagnose",
     "initial_set",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from setpredict.encoders import Code
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 
 class DenseDecoder(nn.Module):
@@ -22,6 +22,3 @@ class DenseDecoder(nn.Module):
             raise ValueError("this code has no proposals: the input encoder has no dense head")
         found = code.proposals.detach()
         return Prediction(found.elements[None], found.mask[None])
-
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None

@@ -13,7 +13,7 @@ from setpredict.core.errors import UserError
 from setpredict.decoders.mlp import one_shot
 from setpredict.encoders import Code, as_code
 from setpredict.encoders.tokens import padded_tokens
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 LAYERS = 3
 
@@ -61,9 +61,6 @@ class ElementwiseDecoder(nn.Module):
     ) -> Prediction:
         x, mask = padded_tokens(as_code(code), self.max_size)  # (B, N, C), (B, N)
         return one_shot(self.output(self.network(x, mask)), self.variable, 0.0)
-
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None
 
 
 class DeepSets(nn.Module):

@@ -13,7 +13,7 @@ from setpredict.core.modes import is_tracing
 from setpredict.decoders.mlp import one_shot
 from setpredict.encoders import Code, as_code
 from setpredict.encoders.mlp import xavier
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 
 class LSTMDecoder(nn.Module):
@@ -71,6 +71,3 @@ class LSTMDecoder(nn.Module):
 
         (hidden, _), _ = traced_loop(step, (cell * 0, cell), self.max_size)  # (N, B, H)
         return hidden.transpose(0, 1)
-
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None

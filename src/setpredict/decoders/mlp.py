@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from setpredict.encoders import MLP, Code, as_code
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 
 class MLPDecoder(nn.Module):
@@ -48,9 +48,6 @@ class MLPDecoder(nn.Module):
     ) -> Prediction:
         outputs = self.layers(as_code(code).vector).unflatten(1, (self.max_size, -1))
         return one_shot(outputs, self.variable, self.mask_bias)
-
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None
 
 
 def one_shot(outputs: Float[Tensor, "B N C"], variable: bool, mask_bias: float) -> Prediction:

@@ -53,10 +53,6 @@ class Decoder(Protocol):
         """
         ...
 
-    def target_loss(self, target: Sets, code: Code | Float[Tensor, "B L"]) -> Float[Tensor, " B"] | None:
-        """L_repr(Y, z) of the true set, for the λ term of training; None if the decoder has no representation loss."""
-        ...
-
 
 @runtime_checkable
 class Layered(Protocol):
@@ -65,4 +61,13 @@ class Layered(Protocol):
     @property
     def max_steps(self) -> int:
         """The largest `steps` that it takes."""
+        ...
+
+
+@runtime_checkable
+class WithTargetLoss(Protocol):
+    """A decoder with a representation loss, whose training has a λ term."""
+
+    def target_loss(self, target: Sets, code: Code | Float[Tensor, "B L"]) -> Float[Tensor, " B"] | None:
+        """L_repr(Y, z) of the true set; None if it has no representation loss after all."""
         ...

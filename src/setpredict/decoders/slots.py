@@ -14,7 +14,7 @@ from setpredict.core.modes import is_tracing
 from setpredict.decoders.queries import GaussianQueries
 from setpredict.encoders import MLP, Code, as_code
 from setpredict.encoders.tokens import needed_tokens
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 EPSILON = 1e-8
 """Added to the attention before it is normalized over tokens: no slot divides by 0."""
@@ -83,12 +83,9 @@ class SlotDecoder(nn.Module):
             trajectory.append(slots)
         return read_out(trajectory, self.output, self.variable)
 
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None
-
 
 class SlotAttention(nn.Module):
-    """One iteration."""
+    """One iteration: attention over the slots, then a GRU and an MLP for each of them."""
 
     def __init__(self, width: int, hidden: Sequence[int]):
         super().__init__()

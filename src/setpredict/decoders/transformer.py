@@ -16,7 +16,7 @@ from setpredict.decoders.queries import GaussianQueries, InputQueries
 from setpredict.decoders.slots import read_out
 from setpredict.encoders import MLP, Code, as_code
 from setpredict.encoders.tokens import needed_tokens, padded_tokens, present
-from setpredict.sets import Prediction, Sets
+from setpredict.sets import Prediction
 
 Queries = Literal["learned", "random", "input", "input+random"]
 
@@ -103,9 +103,6 @@ class TransformerDecoder(nn.Module):
     def _present_queries(self, code: Code) -> Bool[Tensor, "B N"] | None:
         """Which queries the others may look at: not those of an input's padding."""
         return present(*padded_tokens(code, self.max_size)) if self.queries_are_input else None
-
-    def target_loss(self, target: Sets, code: Code | Tensor) -> None:
-        return None
 
 
 def make_queries(kind: Queries, count: int, width: int, channels: int) -> nn.Module:

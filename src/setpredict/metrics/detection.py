@@ -43,8 +43,7 @@ class PooledAveragePrecision(Metric):
     ) -> None:
         """`candidates` of elements, targets and the target mask; `floors` are the thresholds on their agreement."""
         super().__init__(**kwargs)
-        self.thresholds, self.floors = tuple(thresholds), floors
-        self.candidates, self.features = candidates, features
+        self.floors, self.candidates, self.features = floors, candidates, features
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.tensor(0), dist_reduce_fx="sum")
 

@@ -13,7 +13,7 @@ from setpredict.core.files import write_text
 from setpredict.report.figures.by_step import losses_by_step
 from setpredict.report.figures.drawing import shown_as_text, some_steps
 from setpredict.report.figures.pictures import picture
-from setpredict.report.figures.progression import save
+from setpredict.report.figures.save import save
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
 from setpredict.report.watched import MAX_STEPS, Watched, first_samples, watch, watch_beyond
 from setpredict.runs.evaluate import check_steps as check_has_steps

@@ -103,14 +103,14 @@ def evaluate_run(
 
     Args:
         name_or_path: The folder of a run, or the name of a shipped model, which is measured on the data of its card.
-        steps: Numbers of inner steps, one row each (None: as trained). A one-shot decoder has one row …
+        steps: Numbers of inner steps, one row each (None: as trained). A one-shot decoder has one row.
         split: Which part of the data.
         batch_size: Samples decoded at once (None: 128, or on a GPU as many as in a training step, if these are fewer).
         data: Other data than the run's: a path, options, or a task.
         console: Where messages go.
         allow_own_code: Import encoders and decoders of somebody's own, as `load` does.
         trivial: Measure trivial predictions from the training split too (in the first row).
-        strict: … or, if this is set, an error for any number of steps.
+        strict: Raise if numbers of steps are given for a one-shot decoder.
 
     Returns:
         The rows. Those of a run on its own data are also written to its folder.

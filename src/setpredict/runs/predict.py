@@ -165,7 +165,7 @@ def read_input(text: str, task: SetTask) -> Tensor:
 
 def _answer(task: SetTask, name: str, elements: Float[Tensor, "M D"], scores: Float[Tensor, " M"]) -> Answer:
     fields = [task.fields(element) for element in elements]
-    text = [task.describe(element) for element in elements]
+    text = [str(f) for f in fields]
     own = task.denormalize(elements.double())
     count = {"boxes": BOX, "points": 2}.get(task.kind, 0) if task.input_kind == "image" else 0
     if not count or task.numbers[:count] != list(range(count)):

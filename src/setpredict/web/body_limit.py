@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
+
+from starlette.responses import JSONResponse
 
 DRAINED = 8
 """Read and discard up to this many times the limit before rejecting a body: a client that is cut off while it is still
@@ -29,7 +30,7 @@ class BodyLimit:
                 while more and seen <= (DRAINED + 1) * self.max_bytes:
                     message = await receive()
                     if message["type"] != "http.request":
-                        return await self._reject(send, 400, "the body is incomplete")  # the client is gone
+                        return await _reply(400, "the body is incomplete")(scope, receive, send)  # the client is gone
                     part, more = message.get("body", b""), message.get("more_body", False)
                     seen += len(part)
                     large = large or seen > self.max_bytes
@@ -38,9 +39,10 @@ class BodyLimit:
                         body.clear()
         except TimeoutError:
             if not large:
-                return await self._reject(send, 408, f"the body did not arrive within {self.seconds:g} seconds")
+                late = f"the body did not arrive within {self.seconds:g} seconds"
+                return await _reply(408, late)(scope, receive, send)
         if large:
-            return await self._reject(send, 413, f"the body is larger than {self.max_bytes:,} bytes")
+            return await _reply(413, f"the body is larger than {self.max_bytes:,} bytes")(scope, receive, send)
         given = False
 
         async def replay() -> Any:
@@ -52,7 +54,6 @@ class BodyLimit:
 
         return await self.app(scope, replay, send)
 
-    async def _reject(self, send: Any, status: int, reason: str) -> None:
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps({"detail": reason}).encode()})
+
+def _reply(status: int, reason: str) -> JSONResponse:
+    return JSONResponse({"detail": reason}, status, {"connection": "close"})

@@ -8,11 +8,12 @@ always accepted.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import socket
 from collections.abc import Collection, Iterable
 from typing import Any
+
+from starlette.responses import JSONResponse
 
 from setpredict.core.errors import UserError
 
@@ -37,8 +38,7 @@ class HostCheck:
             await self.app(scope, receive, send)
             return
         reason = f"this server does not answer to {given[:100]!r}; if it should, start it with --allowed-host"
-        await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"application/json")]})
-        await send({"type": "http.response.body", "body": json.dumps({"detail": reason}).encode()})
+        await JSONResponse({"detail": reason}, 400)(scope, receive, send)
 
     def _is_served(self, host: str | None, address: str) -> bool:
         return ANY in self.names or host in self.names or (host is not None and host == as_host(address))

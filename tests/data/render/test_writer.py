@@ -18,8 +18,9 @@ from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
 from setpredict.data.render import writer
 from setpredict.data.render.sampler import sample_scene
+from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.clevr import clevr
-from setpredict.data.sources.scenes import generate, scenes
+from setpredict.data.sources.scenes import scenes
 from tests.data.state_objects import objects_to_state, state_to_objects
 
 
@@ -31,7 +32,7 @@ def digest(folder: Path) -> str:
 def test_same_bytes_on_1_2_and_4_workers(tmp_path: Path):
     options = SceneOptions(tmp_path, train=70, val=5, size=16)
     digests = {
-        digest(generate(replace(options, out=tmp_path / str(workers), workers=workers))) for workers in (1, 2, 4)
+        digest(write_scenes(replace(options, out=tmp_path / str(workers), workers=workers))) for workers in (1, 2, 4)
     }
     assert len(digests) == 1
 
@@ -39,18 +40,18 @@ def test_same_bytes_on_1_2_and_4_workers(tmp_path: Path):
 def test_a_complete_folder_is_only_read(tmp_path: Path, monkeypatch):
     """It may be on a disk that cannot be written to."""
     options = SceneOptions(tmp_path / "out", train=3, val=2, size=16)
-    generate(options)
+    write_scenes(options)
     monkeypatch.setattr(writer, "build_lock", None)
-    assert generate(options) == options.out
+    assert write_scenes(options) == options.out
     with pytest.raises(UserError, match="was begun with size 16, not 17"):
-        generate(replace(options, size=17))
+        write_scenes(replace(options, size=17))
     (options.out / "scenes" / "CLEVR_val_scenes.json").unlink()
     with pytest.raises(TypeError):  # it wants the lock
-        generate(options)
+        write_scenes(options)
 
 
 def test_layout_and_loader(tmp_path: Path):
-    out = generate(SceneOptions(tmp_path / "out", train=10, val=3, size=24, seed=3))
+    out = write_scenes(SceneOptions(tmp_path / "out", train=10, val=3, size=24, seed=3))
     found = sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file() and p.suffix != ".lock")
     images = [f"images/{s}/CLEVR_{s}_{i:06d}.png" for s, n in (("train", 10), ("val", 3)) for i in range(n)]
     names = ["generator.json", *images, "scenes/CLEVR_train_scenes.json", "scenes/CLEVR_val_scenes.json"]
@@ -73,8 +74,8 @@ def test_layout_and_loader(tmp_path: Path):
 
 
 def test_size_does_not_change_the_scenes(tmp_path: Path):
-    small = generate(SceneOptions(tmp_path / "a", train=4, val=0, size=8))
-    states = generate(SceneOptions(tmp_path / "b", train=4, val=0, size=64, states_only=True))
+    small = write_scenes(SceneOptions(tmp_path / "a", train=4, val=0, size=8))
+    states = write_scenes(SceneOptions(tmp_path / "b", train=4, val=0, size=64, states_only=True))
     a, b = (json.loads((p / "scenes/CLEVR_train_scenes.json").read_text())["scenes"] for p in (small, states))
     assert a == b
     assert not list(states.rglob("*.png"))
@@ -82,7 +83,7 @@ def test_size_does_not_change_the_scenes(tmp_path: Path):
 
 
 def test_object_count_range(tmp_path: Path):
-    out = generate(SceneOptions(tmp_path / "a", train=12, val=0, states_only=True, min_objects=1, max_objects=2))
+    out = write_scenes(SceneOptions(tmp_path / "a", train=12, val=0, states_only=True, min_objects=1, max_objects=2))
     counts = {len(s["objects"]) for s in json.loads((out / "scenes/CLEVR_train_scenes.json").read_text())["scenes"]}
     assert counts == {1, 2}
 
@@ -91,22 +92,22 @@ def test_a_folder_with_other_content_or_other_options_is_an_error(tmp_path: Path
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.txt").write_text("meow")
     with pytest.raises(UserError, match=r"photos is not empty \(cat.txt\) and was not begun by this command"):
-        generate(SceneOptions(tmp_path / "photos", train=1, val=1))
+        write_scenes(SceneOptions(tmp_path / "photos", train=1, val=1))
     options = SceneOptions(tmp_path / "out", train=2, val=1, size=8)
-    generate(options)
+    write_scenes(options)
     before = digest(options.out)
-    generate(options)  # nothing to do
+    write_scenes(options)  # nothing to do
     assert digest(options.out) == before
     with pytest.raises(UserError, match="out was begun with seed 0, not 1; use another folder"):
-        generate(replace(options, seed=1))
+        write_scenes(replace(options, seed=1))
     with pytest.raises(UserError, match="train must be at least 0, got -1"):
-        generate(replace(options, train=-1))
+        write_scenes(replace(options, train=-1))
     (options.out / "generator.json").write_text("[]")
     with pytest.raises(UserError, match=r"generator.json does not contain the options of .*out; use another folder"):
-        generate(options)
+        write_scenes(options)
     (options.out / "generator.json").write_text('{"seed": 0')
     with pytest.raises(UserError, match=r"generator.json is not valid JSON: .* at line 1, column 11"):
-        generate(options)
+        write_scenes(options)
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -121,7 +122,7 @@ def test_a_folder_with_other_content_or_other_options_is_an_error(tmp_path: Path
 ])  # fmt: skip
 def test_impossible_numbers_are_errors_before_anything_is_written(tmp_path: Path, change: dict, message: str):
     with pytest.raises(UserError, match=message):
-        generate(replace(SceneOptions(tmp_path / "out", train=1, val=0, size=8), **change))
+        write_scenes(replace(SceneOptions(tmp_path / "out", train=1, val=0, size=8), **change))
     assert not (tmp_path / "out").exists()
     if "size" in change:
         with pytest.raises(UserError, match=message):
@@ -132,8 +133,8 @@ def test_killed_and_resumed(tmp_path: Path):
     out = tmp_path / "out"
     code = (
         "from pathlib import Path; from setpredict.config import SceneOptions;"
-        "from setpredict.data.sources.scenes import generate;"
-        f"generate(SceneOptions(Path({str(out)!r}), train=130, val=2, size=48, workers=2))"
+        "from setpredict.data.render.writer import write_scenes;"
+        f"write_scenes(SceneOptions(Path({str(out)!r}), train=130, val=2, size=48, workers=2))"
     )
     child = subprocess.Popen([sys.executable, "-c", code])
     until = time.monotonic() + 60
@@ -149,7 +150,7 @@ def test_killed_and_resumed(tmp_path: Path):
             assert (out / "images/train" / scene["image_filename"]).stat().st_size > 0
     first = json.loads(done[0].read_text())[0]["image_filename"]
     image_time = (out / "images/train" / first).stat().st_mtime_ns
-    generate(SceneOptions(out, train=130, val=2, size=48))
+    write_scenes(SceneOptions(out, train=130, val=2, size=48))
     assert (out / "images/train" / first).stat().st_mtime_ns == image_time  # not rendered again
     assert not list(out.rglob("*.tmp"))
-    assert digest(out) == digest(generate(SceneOptions(tmp_path / "at once", train=130, val=2, size=48)))
+    assert digest(out) == digest(write_scenes(SceneOptions(tmp_path / "at once", train=130, val=2, size=48)))

@@ -21,11 +21,6 @@ from setpredict.data.task import SetTask
 from setpredict.sets import Sets
 
 
-def generate(options: SceneOptions) -> Path:
-    """Write scenes in CLEVR's layout for `clevr(out)`, or in COCO's for `coco(out)`; returns the folder."""
-    return write_scenes(options)
-
-
 def scenes(
     target: Target = "state",
     boxes: Boxes = "paper",
@@ -55,7 +50,9 @@ def scenes(
             raise UserError("with states_only nothing is rendered: leave out the folder")
         if train < 1:
             raise UserError(f"train must be at least 1 to render scenes into a folder, got {train}")
-        out = generate(SceneOptions(Path(folder).expanduser(), train + val, test, size, seed, min_objects, max_objects))
+        out = write_scenes(
+            SceneOptions(Path(folder).expanduser(), train + val, test, size, seed, min_objects, max_objects)
+        )
         part = val / (train + val)
         stored = clevr(out, target, boxes, size=size, seed=seed, val=part, max_objects=max_objects)
         return replace(stored, name=f"scenes-{target}")

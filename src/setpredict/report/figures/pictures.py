@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from setpredict.data.task import Batch, SetTask
 from setpredict.report.figures.drawing import draw_set, input_image, shown_as_text, some_steps
 from setpredict.report.figures.legend import HEIGHT, add_legend, picture_legend
-from setpredict.report.figures.progression import save
+from setpredict.report.figures.save import save
 from setpredict.sets import Prediction, Sets
 
 
