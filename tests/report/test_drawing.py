@@ -29,7 +29,8 @@ from setpredict.report.figures.drawing import draw_boxes, draw_points, draw_set,
 from setpredict.report.figures.legend import picture_legend
 from setpredict.report.figures.palette import DARK, DARK_CARD, INK, LINE_COLORS, MASK_COLORMAP, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
-from setpredict.report.figures.progression import progression, save
+from setpredict.report.figures.progression import progression
+from setpredict.report.figures.save import save
 from setpredict.report.figures.sweep import Sweep, draw_sweeps
 from setpredict.report.html import figure as html_figure
 from setpredict.report.tables.judged import match_elements

@@ -195,9 +195,9 @@ def test_coco_files_with_fewer_or_reordered_categories(tmp_path, monkeypatch):
 def test_a_clevr_folder_with_one_split(tmp_path, monkeypatch):
     monkeypatch.setenv("SETPREDICT_CACHE", str(tmp_path / "cache"))
     from setpredict.config import SceneOptions
-    from setpredict.data.sources.scenes import generate
+    from setpredict.data.render.writer import write_scenes
 
-    out = generate(SceneOptions(tmp_path / "made", train=5, val=3, size=16))
+    out = write_scenes(SceneOptions(tmp_path / "made", train=5, val=3, size=16))
     complete = open_path(out, size=16)
     (out / "scenes" / "CLEVR_train_scenes.json").rename(tmp_path / "train.json")
     only_val = open_path(out, size=16)

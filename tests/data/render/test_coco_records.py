@@ -17,7 +17,7 @@ from setpredict.data.clevr.states import ATTRIBUTES
 from setpredict.data.locate import open_path
 from setpredict.data.render.sampler import SampledScene, sample_scene
 from setpredict.data.render.tracer import mark_instances, object_rows
-from setpredict.data.sources.scenes import generate
+from setpredict.data.render.writer import write_scenes
 
 SIZE = 64
 
@@ -75,21 +75,21 @@ def test_ids_are_unique_in_a_file(out: Path):
 def test_a_folder_keeps_its_layout(out: Path, tmp_path: Path):
     options = SceneOptions(out, train=12, val=5, size=SIZE, min_objects=1, max_objects=4, coco=True)
     before = {p: p.read_bytes() for p in out.rglob("*.json")}
-    generate(options)  # nothing to do
+    write_scenes(options)  # nothing to do
     assert {p: p.read_bytes() for p in out.rglob("*.json")} == before
     with pytest.raises(UserError, match="my-images was begun with coco True, not False; use another folder"):
-        generate(replace(options, coco=False))
+        write_scenes(replace(options, coco=False))
     with pytest.raises(UserError, match="leave out states_only"):
-        generate(replace(options, out=tmp_path / "b", states_only=True))
+        write_scenes(replace(options, out=tmp_path / "b", states_only=True))
 
 
 def test_folders_of_older_versions_are_still_resumed(tmp_path: Path):
     options = SceneOptions(tmp_path / "out", train=1, val=0, size=8)
-    generate(options)
+    write_scenes(options)
     note = options.out / "generator.json"
     begun = json.loads(note.read_text())
     assert begun.pop("coco") is False
     note.write_text(json.dumps(begun))
-    generate(options)
+    write_scenes(options)
     with pytest.raises(UserError, match="begun with coco False, not True"):
-        generate(replace(options, coco=True))
+        write_scenes(replace(options, coco=True))

@@ -12,8 +12,8 @@ from setpredict.build import make_task
 from setpredict.config import DataConfig, SceneOptions
 from setpredict.core.errors import UserError
 from setpredict.data.clevr.scene_files import parse_scenes
+from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.clevr import clevr
-from setpredict.data.sources.scenes import generate
 from setpredict.data.splits import StoredSplit
 from tests.data.state_objects import state_to_objects
 
@@ -22,7 +22,7 @@ from tests.data.state_objects import state_to_objects
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 + 6 generated scenes in CLEVR's layout."""
     out = tmp_path_factory.mktemp("made") / "clevr"
-    return generate(SceneOptions(out, train=40, val=6, size=32, seed=5))
+    return write_scenes(SceneOptions(out, train=40, val=6, size=32, seed=5))
 
 
 @pytest.fixture

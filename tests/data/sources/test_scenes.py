@@ -8,8 +8,9 @@ import torch
 
 from setpredict.config import SceneOptions
 from setpredict.core.errors import UserError
+from setpredict.data.render.writer import write_scenes
 from setpredict.data.sources.clevr import clevr
-from setpredict.data.sources.scenes import generate, scenes
+from setpredict.data.sources.scenes import scenes
 
 
 def test_in_memory_task():
@@ -66,6 +67,6 @@ def test_scenes_rendered_once_without_val_or_test(tmp_path, cache, target):
     assert [len(task.split(s)) for s in ("train", "val", "test")] == [2, 0, 0]
     with pytest.raises(UserError, match="train must be at least 1 to render scenes into a folder, got 0"):
         scenes(target, val=0, test=1, **(options | {"train": 0, "folder": tmp_path / "none"}))
-    empty = generate(SceneOptions(tmp_path / "empty", train=0, val=1, size=8))
+    empty = write_scenes(SceneOptions(tmp_path / "empty", train=0, val=1, size=8))
     with pytest.raises(UserError, match=r"CLEVR_train_scenes.json has no scenes"):
         clevr(empty)
