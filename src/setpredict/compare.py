@@ -73,7 +73,7 @@ def score_rows(runs: Mapping[str, LoadedRun]) -> tuple[list[str], list[list[str]
         summary = run.own_folder.read_summary()
         for row in scores[name]:
             values = [shown(m, row["metrics"][m]) if m in row["metrics"] else "" for m in metrics]
-            size = f"{sum(p.numel() for p in run.model.parameters()):,}"
+            size = f"{run.model.parameter_count:,}"
             trained = [f"{summary['step']:,}", f"{summary['seconds'] / 60:.1f}"] if summary else ["", ""]
             label = [name] * several + [run.method]
             cells.append([*label, *values, f"{row['milliseconds']:.2f}", size, *trained])

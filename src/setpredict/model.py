@@ -107,6 +107,11 @@ class SetPredictor(nn.Module):
         return self.decoder.max_steps if isinstance(self.decoder, Layered) else None
 
     @property
+    def parameter_count(self) -> int:
+        """The number of its parameters."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
     def is_built_in(self) -> bool:
         """Whether encoders and decoder are known to be this package's own."""
         c = self.config

@@ -294,7 +294,7 @@ def record(
         "command": command,
         "evaluations": [asdict(e) for e in measured],
         "chosen": taken - summary["step"] + validation["step"],
-        "parameters": sum(p.numel() for p in run.model.parameters()),
+        "parameters": run.model.parameter_count,
         "steps_trained": taken,
         "minutes": round(spent, 2),
         "after": row.after,

@@ -19,7 +19,7 @@ from setpredict.runs.command import command_of
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
-from setpredict.runs.ship import export, main
+from setpredict.runs.ship import main, ship_run
 from setpredict.runs.train import train_run
 from tests.training.comparing import differences
 
@@ -64,19 +64,19 @@ def finished(tiny, tmp_path: Path) -> RunFolder:
 
 def test_export_needs_the_test_score_of_the_trained_steps(finished, tmp_path: Path):
     with pytest.raises(UserError, match="has no test score: setpredict evaluate"):
-        export(finished.path, out=tmp_path / "models")
+        ship_run(finished.path, out=tmp_path / "models")
     evaluate_run(finished.path, [0, 1])
     with pytest.raises(UserError, match="has no test score with the steps of its training"):
-        export(finished.path, out=tmp_path / "models")
+        ship_run(finished.path, out=tmp_path / "models")
     finished.summary_path.unlink()
     with pytest.raises(UserError, match="is not finished"):
-        export(finished.path, out=tmp_path / "models")
+        ship_run(finished.path, out=tmp_path / "models")
     assert not (tmp_path / "models").exists()
 
 
 def test_export_of_a_run(finished, tmp_path: Path):
     rows = evaluate_run(finished.path, [0, 2, 4])
-    folder = export(finished.path, note="Hardly trained.", out=tmp_path / "models")
+    folder = ship_run(finished.path, note="Hardly trained.", out=tmp_path / "models")
     assert sorted(f.name for f in folder.iterdir()) == [
         "README.md", "card.json", "config.json", "model.safetensors", "task.json",
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_export_of_a_run(finished, tmp_path: Path):
     theirs, ours = load(finished.path), load(folder)
     assert differences(dict(ours.model.state_dict()), dict(theirs.model.state_dict())) == []
     assert (ours.name, ours.experiment.loss) == ("points-new", theirs.experiment.loss)
-    export(finished.path, out=tmp_path / "models")  # again: replaced
+    ship_run(finished.path, out=tmp_path / "models")  # again: replaced
     assert Card.read(folder).note == ""
 
 
@@ -114,7 +114,7 @@ def test_scores_on_other_data_are_on_the_card(finished, tmp_path: Path):
 def test_a_row_of_a_table_has_its_own_command(finished, tmp_path: Path):
     evaluate_run(finished.path)
     finished.write_record({"command": "setpredict reproduce ablations", "minutes": 165.04, "steps_trained": 7})
-    folder = export(finished.path, "points-row", out=tmp_path / "models")
+    folder = ship_run(finished.path, "points-row", out=tmp_path / "models")
     card = Card.read(folder)
     assert (card.command, card.minutes, card.steps_trained) == ("setpredict reproduce ablations", 165.0, 7)
     shipping = f"python -m setpredict.runs.ship {shlex.quote(f'runs/{tmp_path.name}/points-new')} --name points-row"
@@ -124,12 +124,12 @@ def test_a_row_of_a_table_has_its_own_command(finished, tmp_path: Path):
 def test_names_sizes_and_cards_are_checked(finished, tmp_path: Path, monkeypatch):
     evaluate_run(finished.path)
     with pytest.raises(UserError, match="letters, digits and dashes"):
-        export(finished.path, "../x", out=tmp_path / "models")
+        ship_run(finished.path, "../x", out=tmp_path / "models")
     with pytest.raises(UserError, match="points-mlp is a shipped model; this needs the folder of a run"):
-        export("points-mlp", out=tmp_path / "models")
+        ship_run("points-mlp", out=tmp_path / "models")
     monkeypatch.setattr(ship, "MOST_BYTES", 1000)
     with pytest.raises(UserError, match=r"MB of weights; a shipped model has at most 0.001 MB"):
-        export(finished.path, out=tmp_path / "models")
+        ship_run(finished.path, out=tmp_path / "models")
     assert list((tmp_path / "models").iterdir()) == []
     (tmp_path / "card.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
     with pytest.raises(UserError, match="is not a model card"):

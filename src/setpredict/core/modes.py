@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from threading import Lock
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
 _TRACED: ContextVar[bool] = ContextVar("traced", default=False)
@@ -53,3 +54,15 @@ def tracing() -> Iterator[None]:
 def is_tracing() -> bool:
     """Whether values are unknown: checks of values are skipped, and no step is left out because of them."""
     return _TRACED.get()
+
+
+def is_plain() -> bool:
+    """Whether torch just computes: not inside torch.func, forward-mode differentiation, a dispatch mode (FLOP counters,
+    make_fx), a tracer or a compiler, in which tensors need not have an address or a value."""
+    return (
+        torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch.autograd.forward_ad._current_level < 0
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
+    )

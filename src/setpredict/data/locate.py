@@ -63,16 +63,19 @@ def annotation_file(path: Path) -> Path | None:
     other = ("train.jsonl", "val.jsonl", "test.jsonl", "scenes")
     if not path.is_dir() or any((path / name).exists() for name in other):
         return None
-    files = coco_files(path)
-    if any("train" in file.stem for file in files):
+    if any("train" in file.stem and _looks_like_coco(file) for file in _json_files(path)):
         return path
+    files = _coco_files(path)
     return files[0] if len(files) == 1 else None
 
 
-def coco_files(folder: Path) -> list[Path]:
+def _json_files(folder: Path) -> list[Path]:
+    return [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json"))]
+
+
+def _coco_files(folder: Path) -> list[Path]:
     """The JSON files in a folder, and in its folder annotations, that look like COCO annotations."""
-    files = [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json"))]
-    return [file for file in files if _looks_like_coco(file)]
+    return [file for file in _json_files(folder) if _looks_like_coco(file)]
 
 
 def _looks_like_coco(file: Path) -> bool:
@@ -85,5 +88,5 @@ def _looks_like_coco(file: Path) -> bool:
 
 
 def _suggestion(folder: Path) -> str:
-    files = coco_files(folder)
+    files = _coco_files(folder)
     return f". It has the annotations {', '.join(map(str, files[:3]))}: name the file instead" if files else ""

@@ -12,8 +12,8 @@ from typing import Any
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
-from setpredict.data.locate import coco_files
-from setpredict.data.sources.coco import read_ids
+from setpredict.data.locate import annotation_file
+from setpredict.data.sources.coco import annotation_files, read_ids
 from setpredict.data.task import SetTask
 from setpredict.runs.loaded import LoadedRun
 from setpredict.runs.predict import Answer
@@ -73,8 +73,8 @@ def find_ids(run: LoadedRun, annotations: Path | None) -> CocoIds:
 def _own_annotations(run: LoadedRun) -> list[Path]:
     if run.folder is None or run.experiment.data.folder is None:
         return []
-    place = Path(run.experiment.data.folder)
-    return [place] if place.suffix == ".json" and place.is_file() else coco_files(place) if place.is_dir() else []
+    place = annotation_file(Path(run.experiment.data.folder))
+    return [] if place is None else [file for file in annotation_files(place) if file is not None]
 
 
 def write_coco(path: Path, answers: Sequence[Answer], task: SetTask, ids: CocoIds) -> None:

@@ -127,7 +127,7 @@ def circumstances(run: LoadedRun) -> dict[str, str]:
     folder = run.own_folder
     summary, origin = folder.read_summary(), folder.read_origin()
     facts = {
-        "parameters": f"{sum(p.numel() for p in run.model.parameters()):,}",
+        "parameters": f"{run.model.parameter_count:,}",
         "steps trained": f"{summary['step']:,}" if summary else "not finished",
         "training time": f"{summary['seconds'] / 60:.1f} minutes" if summary else "not finished",
         "ended by": summary.get("ended_by", "") if summary else "",

@@ -40,7 +40,7 @@ def short_settings(experiment: Experiment, task: SetTask, model: SetPredictor) -
     elements = f"{'up to' if task.variable else 'always'} {task.max_size} {task.kind} with {task.features} features"
     kind = f", {config.input.kind} encoder" if config and task.input_kind == "image" else ""
     steps = f", {model.steps} steps" if model.steps else ""
-    size = sum(p.numel() for p in model.parameters())
+    size = model.parameter_count
     rate = f"{train.optimizer}, lr {train.lr:g} {train.schedule}, batch {train.batch_size}"
     units = {"--epochs": "epochs", "--max-steps": "steps", "--max-minutes": "minutes"}
     numbers = {option: f"{n:,}" if isinstance(n, int) else f"{n:,g}" for option, n in limits_of(train).items()}

@@ -29,7 +29,7 @@ ENOUGH = 100
 """Samples in a test split that need no others beside them."""
 
 
-def export(
+def ship_run(
     run: str | Path, name: str | None = None, note: str = "", out: Path = FOLDER, also: Mapping[str, Path] | None = None
 ) -> Path:
     """Write the best model of a run to the folder `out/name` with its card; an earlier one is replaced as a whole.
@@ -93,7 +93,7 @@ def make_card(run: LoadedRun, name: str, note: str = "") -> Card:
         metrics=row["metrics"],
         samples=row["samples"],
         date=datetime.fromtimestamp(folder.summary_path.stat().st_mtime, UTC).date().isoformat(),
-        parameters=sum(p.numel() for p in run.model.parameters()),
+        parameters=run.model.parameter_count,
         steps_trained=record["steps_trained"] if record else summary["step"],
         minutes=round(record["minutes"] if record else summary["seconds"] / 60, 1),
         **(folder.read_origin() or here()),
@@ -144,7 +144,7 @@ def main(
         raise UserError(f"--also takes NAME=FOLDER, got {wrong[0]!r}")
     others = {text.partition("=")[0]: Path(text.partition("=")[2]) for text in also}
     for run in runs:
-        folder = export(run, name, note, out, others)
+        folder = ship_run(run, name, note, out, others)
         size = sum(f.stat().st_size for f in folder.iterdir())
         print(f"{folder.name}: {size / 1e6:.2f} MB")
 

@@ -127,7 +127,7 @@ class Served:
             aspect=self.aspect,
             samples=0 if self.source is None else len(self.source),
             first_sample=self.first_sample,
-            parameters=sum(p.numel() for p in self.model.parameters()),
+            parameters=self.model.parameter_count,
             scores={heading(k): shown(k, v) for k, v in card.metrics.items()} if card else {},
             date=card.date if card else "",
             note=card.note if card else "",

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from setpredict.core.modes import is_plain
 from setpredict.core.threads import alone, end_alone, parallel_map
 from setpredict.decoders.fast.first_layer import FastElementLayer, FastPairLayer
 from setpredict.decoders.fast.network import chunks, hidden_layers, linear_layers
@@ -142,7 +143,8 @@ def has_fast_step(encoder: nn.Module, state: Tensor, z: Tensor, mask: str) -> bo
     first = encoder.first_layer
     L = len(fspool.weight) + encoder.mask_sum
     fits = tuple(z.shape) == (B, L) and network[0].in_features == first.inputs(D)
-    return bool(fits) and B * N > 0 and (fspool.size is None or first.rows(N) <= fspool.size) and _plain(tensors)
+    plain = is_plain() and all(type(t) in (Tensor, nn.Parameter) for t in tensors)
+    return bool(fits) and plain and B * N > 0 and (fspool.size is None or first.rows(N) <= fspool.size)
 
 
 def _is_relu_network(network: nn.Module) -> bool:
@@ -156,14 +158,3 @@ def _changed(encoder: nn.Module) -> bool:
     """Whether a layer of the encoder has a hook or a replaced forward."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any("forward" in vars(m) or any(getattr(m, h) for h in hooks) for m in encoder.modules())
-
-
-def _plain(tensors: list[Tensor]) -> bool:
-    """Not inside torch.func, forward-mode differentiation, a dispatch mode (FLOP counters, make_fx) or a compiler."""
-    return (
-        all(type(t) in (Tensor, nn.Parameter) for t in tensors)
-        and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch.autograd.forward_ad._current_level < 0
-        and not torch.compiler.is_compiling()
-    )

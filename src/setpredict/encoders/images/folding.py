@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from setpredict.core.modes import is_plain
+
 _folded: WeakKeyDictionary[nn.Module, tuple[Tensor, Tensor, Tensor]] = WeakKeyDictionary()
 """By convolution: a fingerprint of the tensors, and the folded weight and bias that were made of them."""
 
@@ -67,15 +69,12 @@ def fingerprint(tensors: list[Tensor]) -> Tensor:
 
 
 def _plain(conv: nn.Conv2d, norm: nn.BatchNorm2d, tensors: list[Tensor]) -> bool:
-    """Zeros as padding, no hooks, and no transformation or tracing, in which tensors have no address or version."""
+    """Zeros as padding, no hooks, and values that can be compared."""
     hooks = [m._forward_hooks or m._forward_pre_hooks for m in (conv, norm)]
     return (
         conv.padding_mode == "zeros"
         and len(tensors) == 5 + (conv.bias is not None)
         and not any(hooks)
         and not any(t.is_inference() for t in tensors)
-        and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]
-        and torch._C._len_torch_dispatch_stack() == 0
-        and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
+        and is_plain()
     )

@@ -74,15 +74,16 @@ def _html_cell(cell: Cell) -> str:
     return f"<td style='color:{WRONG};font-weight:bold' title='wrong'>{escape(cell.text)}</td>"
 
 
+LATEX = str.maketrans(
+    {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
+"""What LaTeX writes its special characters as."""
+
+
 def _latex_cell(cell: Cell) -> str:
     return f"\\textcolor{{red}}{{\\textbf{{{_latex(cell.text)}}}}}" if cell.wrong else _latex(cell.text)
 
 
 def _latex(text: str) -> str:
-    for letter in "\\{}":  # first, since the replacements below contain them
-        text = text.replace(letter, {"\\": "\x00", "{": "\\{", "}": "\\}"}[letter])
-    for letter in "&%$#_":
-        text = text.replace(letter, "\\" + letter)
-    for letter, word in {"~": "textasciitilde", "^": "textasciicircum", "\x00": "textbackslash"}.items():
-        text = text.replace(letter, f"\\{word}{{}}")
-    return text
+    return text.translate(LATEX)
