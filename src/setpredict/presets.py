@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from setpredict.config import (
     DataConfig,
@@ -34,8 +34,8 @@ PRESETS = (
 )
 OWN = ("folder", "coco", "memory")
 """The data sets that users bring."""
-METHODS: tuple[Method, ...] = ("dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense", "auto")
-SCALES: tuple[Scale, ...] = ("paper", "medium", "small")
+METHODS: tuple[Method, ...] = get_args(Method)
+SCALES: tuple[Scale, ...] = get_args(Scale)
 
 IDSPN = DecoderConfig(
     solver=GradientDescent(steps=20, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10.0),

@@ -7,7 +7,7 @@ model are built from the same objects. No torch here, so that the command line a
 from setpredict.config.data import AugmentConfig, DataConfig, SceneOptions
 from setpredict.config.experiment import Experiment
 from setpredict.config.inner import Gradient, GradientDescent, Implicit, LastSteps, Unrolled
-from setpredict.config.model import DecoderConfig, EncoderConfig, InputConfig, ModelConfig
+from setpredict.config.model import DecoderConfig, ElementKind, EncoderConfig, InputConfig, ModelConfig
 from setpredict.config.serialize import from_dict, from_json, to_dict, to_json, with_changes
 from setpredict.config.training import LossConfig, TrainConfig
 
@@ -15,6 +15,7 @@ __all__ = [
     "AugmentConfig",
     "DataConfig",
     "DecoderConfig",
+    "ElementKind",
     "EncoderConfig",
     "Experiment",
     "Gradient",

@@ -19,6 +19,10 @@ _GRADIENT = PrimitiveConstructorSpec(
 )
 
 
+ElementKind = Literal["points", "polygons", "boxes", "states", "vectors"]
+"""What the elements of a set are."""
+
+
 @dataclass
 class InputConfig:
     """The input and its encoder.
@@ -191,7 +195,7 @@ class ModelConfig:
     """The set encoder g."""
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     """The decoder."""
-    elements: Literal["points", "polygons", "boxes", "states", "vectors"] = "vectors"
+    elements: ElementKind = "vectors"
     """What the elements are, which tells a dense head where they are in the image."""
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """One-hot groups of the elements' features: name → (first, behind the last)."""

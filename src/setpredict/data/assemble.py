@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
+from setpredict.config import ElementKind
 from setpredict.core.errors import UserError
 from setpredict.data.features import Features
 from setpredict.data.io.jsonl import Records
@@ -16,8 +17,7 @@ from setpredict.data.ragged import RaggedArray, place_centers
 from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
-Kind = Literal["points", "polygons", "boxes", "states", "vectors"]
-KINDS: tuple[Kind, ...] = ("points", "polygons", "boxes", "states", "vectors")
+KINDS: tuple[ElementKind, ...] = get_args(ElementKind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ def assemble(
     name: str,
     sources: Mapping[str, Records],
     inputs: Inputs,
-    kind: Kind,
+    kind: ElementKind,
     names: Sequence[str] | None,
     extent: Sequence[float] | None,
     val: float,
@@ -106,7 +106,7 @@ def assemble(
     )
 
 
-def infer_kind(train: Records) -> Kind:
+def infer_kind(train: Records) -> ElementKind:
     """Two or three numbers are a point, four numbers for an image are a box if left ≤ right and top ≤ bottom in all
     elements, and anything else is a vector."""
     columns = train.columns or []
@@ -119,7 +119,7 @@ def infer_kind(train: Records) -> Kind:
     return "vectors"
 
 
-def check_kind(path: Path, kind: Kind, columns: list[bool]) -> None:
+def check_kind(path: Path, kind: ElementKind, columns: list[bool]) -> None:
     """Raise if the kind in task.json does not fit the columns (for each: whether it is a category)."""
     if kind == "boxes" and (columns[:4] != [False] * 4 or not all(columns[4:])):
         raise UserError(f"{path}: boxes need four numbers (left, top, right, bottom), followed by categories only")

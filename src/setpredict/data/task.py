@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from setpredict.config import ElementKind
 from setpredict.core.errors import UserError
 from setpredict.data.batch import Batch, Joined, Split, Subset, whole
 from setpredict.data.loader import Loader
@@ -63,7 +64,7 @@ class SetTask:
     """D, the number of features of an element."""
     variable: bool
     """Whether sets differ in size."""
-    kind: Literal["points", "polygons", "boxes", "states", "vectors"]
+    kind: ElementKind
     """Determines the plots and the metrics."""
     train: Split
     val: Split

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from setpredict.config import ElementKind
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
-from setpredict.data.assemble import KINDS, Inputs, Kind, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.assemble import KINDS, Inputs, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import image_cache, image_size
 from setpredict.data.io.inside import find_outside
@@ -70,7 +71,7 @@ def folder(
 @dataclass(frozen=True)
 class _Settings:
     features: list[str] | None = None
-    kind: Kind | None = None
+    kind: ElementKind | None = None
 
 
 def _read_settings(root: Path) -> _Settings:
@@ -104,7 +105,7 @@ def _check_images(root: Path, sources: dict[str, Records], allow_outside: bool) 
                 raise records.error(records.lines[outside[0]], outside[1])
 
 
-def _extent(root: Path, sources: dict[str, Records], kind: Kind) -> list[float] | None:
+def _extent(root: Path, sources: dict[str, Records], kind: ElementKind) -> list[float] | None:
     """For boxes and points in images: the image size in the unit of the coordinates, to make them fractions of it.
 
     Coordinates up to 1 are fractions already. Otherwise they are pixels; since all images are resized to one size,

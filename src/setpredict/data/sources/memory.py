@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from setpredict.config import ElementKind
 from setpredict.core.errors import UserError
-from setpredict.data.assemble import KINDS, Inputs, Kind, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
+from setpredict.data.assemble import KINDS, Inputs, are_fractions, assemble, check_kind, infer_kind, scaled_inputs
 from setpredict.data.io.json_text import FINITE, LARGEST
 from setpredict.data.io.jsonl import Records
 from setpredict.data.task import SetTask
@@ -26,7 +27,7 @@ def memory(
     *,
     val: Pairs | float = 0.1,
     test: Pairs | None = None,
-    kind: Kind | None = None,
+    kind: ElementKind | None = None,
     features: Sequence[str] | None = None,
     seed: int = 0,
     name: str = "memory",
@@ -172,7 +173,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and abs(value) <= LARGEST
 
 
-def _extent(sources: Mapping[str, Records], kind: Kind, side: int) -> list[float] | None:
+def _extent(sources: Mapping[str, Records], kind: ElementKind, side: int) -> list[float] | None:
     """The size of the images in the unit of the coordinates of boxes and points, which become fractions of it."""
     columns = [*(sources["train"].columns or []), True]
     count = min({"boxes": 4, "points": 2}.get(kind, 0), columns.index(True))
