@@ -219,6 +219,8 @@ class SetPredictor(nn.Module):
                 raise UserError(f"this model takes {_describe(wants)}, got shape {tuple(tensor.shape)}")
         if not bool(torch.isfinite(tensor).all()):
             raise NotFinite("the input has values that are not finite")
+        if wants and wants.kind in IMAGES and tensor.numel() and float(tensor.max()) > 2:
+            raise UserError(f"images are numbers from 0 to 1, got up to {float(tensor.max()):g}: divide by 255")
         return tensor.to(weight.device, weight.dtype)
 
     def _prepare_sets(self, input: Any, wants: InputConfig | None) -> Sets:
@@ -283,6 +285,8 @@ class SetPredictor(nn.Module):
         finite. Before a model of built-in parts is allocated, its shapes are compared with those of the weights.
         """
         folder = Path(folder)
+        if not (folder / WEIGHTS).is_file() and (folder / "best" / WEIGHTS).is_file():
+            raise UserError(f"{folder} is a run: load it with setpredict.load, or give {folder / 'best'}")
         config = read_config(folder / CONFIG)
         own = next((kind for kind in (config.encoder.kind, config.decoder.kind) if ":" in kind), None)
         if own and not allow_own_code:

@@ -16,7 +16,7 @@ from setpredict.config import (
     LossConfig,
     TrainConfig,
 )
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, did_you_mean
 
 Method = Literal["dspn", "idspn", "slots", "transformer", "mlp", "lstm", "dense", "auto"]
 Scale = Literal["paper", "medium", "small"]
@@ -57,7 +57,8 @@ def preset(name: str, method: Method = "auto", scale: Scale = "small") -> Experi
     medium one: those of the paper's size, for a CPU and hours.
     """
     if name not in PRESETS:
-        raise UserError(f"there is no preset {name!r}; presets are {', '.join(PRESETS)}")
+        near = did_you_mean(name, PRESETS)
+        raise UserError(f"there is no preset {name!r}{near or ';'} presets are {', '.join(PRESETS)}")
     kind, _, target = name.partition("-")
     if scale not in scales_of(name):
         raise UserError(f"{name} has no scale {scale!r}; its scales are {', '.join(scales_of(name))}")

@@ -25,14 +25,22 @@ def cli(*words: object) -> int:
     ("words", "message"),
     [
         (["train"], "which preset?"),
-        (["train", "mnits"], "there is no preset 'mnits'; presets are polygons"),
+        (["train", "mnits"], "there is no preset 'mnits', did you mean 'mnist'? presets are"),
         (["train", "multisets", "--method", "gan"], "--method must be one of dspn, idspn, slots, transformer, mlp"),
         (["train", "multisets", "--scale"], "--scale needs a value"),
         (["train", "multisets", "--methd", "mlp"], "--methd is not an option; did you mean --method?"),
         (["train", "--resume", "nowhere"], "nowhere is not a run: config.json not found"),
         (["train", "mnist", "--resume", "nowhere"], "leave them out"),
         (["evaluate", "nowhere"], "run nowhere not found; shipped models are digits-dspn"),
-        (["predict", "points-idpsn", "[1]"], "run points-idpsn not found; shipped models are digits-dspn"),
+        (
+            ["predict", "points-idpsn", "[1]"],
+            "points-idpsn not found, did you mean 'points-idspn'? shipped models",
+        ),
+        (["trian", "mnist"], "there is no command 'trian', did you mean 'train'? setpredict --help lists all"),
+        (["data", "chek", "x"], "there is no command 'data chek', did you mean 'data check'?"),
+        (["train", "Multisets"], "there is no preset 'Multisets', did you mean 'multisets'? presets are polygons"),
+        (["predict", "points-idspn", "[]", "--steps", "99999"], "--steps must be from 0 to 10,000, got 99999"),
+        (["evaluate", "points-idspn", "--batch-size", "0"], "--batch-size must be at least 1, got 0"),
         (["predict", "points-idspn", "[]", "--threshold", "nan"], "--threshold must be below 1, the largest mask, got"),
         (["report", "points-idspn"], "points-idspn is a shipped model; this needs the folder of a run"),
         (["demo", "--seconds", "0"], "--seconds must be above 0"),
@@ -60,9 +68,9 @@ def cli(*words: object) -> int:
         (["train", "multisets", "--data.train", "-1"], "--data.train must be at least 0, got -1"),
         (["train", "multisets", "--data.val", "0"], "the val split of multisets is empty"),
         (["train", "multisets", "--init-from", "nowhere"], "run nowhere not found; shipped models are"),
-        (["evaluate", "points-idspn", "--steps", "3", "-1"], "--steps must be 0 or more, got 3 -1"),
+        (["evaluate", "points-idspn", "--steps", "3", "-1"], "--steps must be from 0 to 10,000, got 3 -1"),
         (["predict", "points-idspn"], "predict needs at least one input"),
-        (["predict", "points-idspn", "[]", "--steps", "-2"], "--steps must be 0 or more, got -2"),
+        (["predict", "points-idspn", "[]", "--steps", "-2"], "--steps must be from 0 to 10,000, got -2"),
         (["plot", "nowhere"], "run nowhere not found; shipped models are digits-dspn"),
         (["report"], "report needs at least one run"),
         (["reproduce", "mnist", "--rows", "GAN"], "there is no row 'GAN'; rows are 'MLP', 'LSTM'"),
@@ -127,7 +135,7 @@ def journey(tmp_path: Path, capsys, preset: str, given: list, *words: object) ->
     steps = ["--steps", "5"] if load(folder).steps else []
     assert cli("evaluate", folder, "--steps", "1", "3") == (0 if steps else 2)  # a one-shot decoder has no steps
     rows = json.loads((folder / "evaluation-test.json").read_text())
-    assert [r["steps"] for r in rows] == ([1, 3] if steps else [None])
+    assert [r["steps"] for r in rows] == ([2, 1, 3] if steps else [None])
     capsys.readouterr()
     assert cli("predict", folder, *given) == 0
     assert f"{given[0]}: " in capsys.readouterr().out

@@ -2,6 +2,8 @@
 
 import json
 import os
+import stat
+import threading
 import time
 from pathlib import Path
 
@@ -93,3 +95,41 @@ def test_missing_and_huge_json_files_are_named(tmp_path):
         read_json(path)
     path.write_text(json.dumps({"a": 1}))
     assert read_json(path) == {"a": 1}
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path):
+    (tmp_path / "link").symlink_to("file")
+    for text in ("first", "second"):
+        write_text(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").read_text() == text
+
+
+def test_pipes_are_written_to_and_folders_are_named(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    read: list[str] = []
+    reader.start()
+    write_text(tmp_path / "pipe", "text")
+    reader.join(10)
+    assert read == ["text"]
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(UserError, match="is a folder, expected the name of a file"):
+        write_text(tmp_path, "text")
+    write_text("/dev/null", "text")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_files_have_the_permissions_of_the_umask(tmp_path: Path):
+    before = os.umask(0o077)
+    try:
+        write_text(tmp_path / "file", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+def test_the_error_of_a_folder_that_is_only_read_names_the_file(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"(Not a directory|File exists): '.*file.*'"):
+        write_text(tmp_path / "file" / "name", "text")

@@ -66,6 +66,22 @@ def test_a_swapped_box_is_found_in_the_samples_that_are_held_out(tmp_path: Path)
         assert inside_out_boxes(open_path(write(tmp_path, records))).startswith("1 of 10 elements"), wrong
 
 
+@pytest.mark.parametrize("element", [[50, 40, 30, 20], [1, 2, 30, 40, 3.0]])  # a center and sides; a class as a number
+def test_vectors_that_may_be_meant_as_boxes(tmp_path: Path, element: list):
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    write(tmp_path, [{"input": "a.png", "set": [[v + i for v in element]]} for i in range(9)])
+    said = findings(open_path(tmp_path))
+    assert said[-1].startswith("The elements are plain vectors. If they are boxes: these are left, top, right, bottom")
+
+
+def test_boxes_without_area_or_beyond_their_image(tmp_path: Path):
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    boxes = [[[1, 2, 30, 40]], [[5, 5, 5, 9]], [[-9, 1, 20, 20], [1, 1, 99, 9]], [[0, 0, 64, 64]]]
+    for name in ("train", "val", "test"):
+        write(tmp_path, [{"input": "a.png", "set": found} for found in boxes], name)
+    assert findings(open_path(tmp_path)) == ["1 of 5 boxes have no area.", "2 of 5 boxes reach beyond their image."]
+
+
 def test_training_begins_with_a_warning_about_swapped_sides(tmp_path: Path):
     Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
     write(tmp_path, [{"input": "a.png", "set": [[30 if i == 4 else 1, 2, 29, 40 + i]]} for i in range(10)])

@@ -18,7 +18,9 @@ from setpredict.data import load as load_data
 from setpredict.data import open_path
 from setpredict.data.like import adapted, open_like
 from setpredict.data.sources.coco import coco
+from setpredict.presets import preset
 from setpredict.runs.evaluate import evaluate, evaluate_run
+from setpredict.runs.folder import RunFolder
 from setpredict.runs.train import train_run
 from setpredict.training.evaluation import Evaluation
 
@@ -77,6 +79,23 @@ def test_rows_on_own_data_are_stored_and_read_again(animals):
     assert asdict(Evaluation.from_dict(stored))["baselines"].keys() == row.baselines.keys()
     old = {k: stored[k] for k in ("split", "steps", "samples", "metrics", "milliseconds", "score")}
     assert Evaluation.from_dict(old).baselines == {}
+
+
+def test_rows_with_other_steps_do_not_replace_the_scores_of_the_run(tmp_path, capsys):
+    experiment = preset("multisets", "dspn")
+    experiment.data = replace(experiment.data, train=16, val=4, test=4)
+    experiment.train = replace(experiment.train, max_steps=1, pictures=False)
+    train_run(experiment, tmp_path / "run", console=Console(quiet=True))
+    folder, steps = RunFolder(tmp_path / "run"), experiment.decoder.solver.steps
+    evaluate_run(folder.path)
+    before = folder.read_evaluation("test")
+    assert command(["evaluate", str(folder.path), "--steps", "0", str(steps)]) == 0
+    stored = folder.read_evaluation("test") or []
+    assert before == stored[:1]
+    assert [row["steps"] for row in stored] == [steps, 0]
+    assert "After 0 steps: " in capsys.readouterr().out
+    evaluate_run(folder.path, (steps, 0))
+    assert [row["steps"] for row in folder.read_evaluation("test") or []] == [steps, 0]
 
 
 def test_categories_are_matched_by_name_and_numbers_by_unit(animals, tmp_path):

@@ -86,7 +86,7 @@ def scenes(options: Annotated[SceneOptions, arg(name="")]) -> None:
     """Generate CLEVR-like scenes: images and their objects, in CLEVR's own layout or as COCO boxes."""
     from setpredict.data.render.writer import write_scenes
 
-    print(write_scenes(options))
+    print(f"Written: {write_scenes(options)}")
 
 
 def check(path: Positional[Path], allow_outside: bool = False, augmented: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from setpredict.config.inner import check_steps
 from setpredict.core.errors import UserError
 from setpredict.core.progress import is_first_process
 
@@ -55,12 +56,14 @@ def print_evaluation(
     from setpredict.runs.evaluate import evaluate_run
     from setpredict.runs.loaded import load
 
-    if any(s < 0 for s in steps):
-        raise UserError(f"--steps must be 0 or more, got {' '.join(map(str, steps))}")
+    check_steps(steps)
+    if batch_size is not None and batch_size < 1:
+        raise UserError(f"--batch-size must be at least 1, got {batch_size}")
     given = {"batch_size": batch_size, "console": console, "allow_own_code": allow_own_code}
     rows = evaluate_run(run, steps or (None,), split, data=data, strict=True, **given)
     if not is_first_process():
         return ""
     where = f"{run} on {data}" if data else str(run)
     print_tables(rows, load(run, allow_own_code=allow_own_code).task, f"{where}, {split} split", console)
-    return verdict(rows[0])
+    said = verdict(rows[0])
+    return f"After {rows[0].steps} steps: {said}" if said and steps and rows[0].steps is not None else said

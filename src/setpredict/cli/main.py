@@ -15,7 +15,7 @@ from setpredict.cli.evaluate import evaluate
 from setpredict.cli.export import export, site
 from setpredict.cli.predict import predict
 from setpredict.cli.train import train
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, did_you_mean
 from setpredict.core.progress import is_first_process
 
 REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report it with the traceback above."
@@ -78,6 +78,9 @@ def run(arguments: Sequence[str]) -> int:
         if is_first_process():
             print(str(e) or "Stopped.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `setpredict predict … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
+        return 128 + 13
     except (UserError, OSError) as e:
         # An error of the operating system (disk full, permission denied) has an errno; any other OSError is a bug.
         if isinstance(e, OSError) and e.errno is None:
@@ -116,6 +119,10 @@ def joined(words: Sequence[str]) -> list[str]:
 
 
 def _dispatch(words: list[str]) -> None:
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        command = " ".join(words[:2]) if words[0] == "data" else words[0]
+        near = did_you_mean(command, COMMANDS)
+        raise UserError(f"there is no command {command!r}{near or ';'} setpredict --help lists all")
     own = {"train": train, "compare": compare}
     if words and words[0] in own:
         own[words[0]](words[1:])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from setpredict.config.inner import check_steps
 from setpredict.core.errors import UserError
 
 
@@ -49,8 +50,7 @@ def predict(
         raise UserError("predict needs at least one input")
     if threshold is not None and not threshold < 1:
         raise UserError(f"--threshold must be below 1, the largest mask, got {threshold:g}")
-    if steps is not None and steps < 0:
-        raise UserError(f"--steps must be 0 or more, got {steps}")
+    check_steps([steps])
     loaded = load(run, allow_own_code=allow_own_code)
     task, shown = loaded.task, 0.5 if threshold is None else threshold
     kept = 0.0 if coco and threshold is None else shown
@@ -68,7 +68,7 @@ def predict(
         from setpredict.report.figures.overlay import check_drawable, draw_answer
 
         check_drawable(task)
-    names = find_inputs(inputs, task)
+    names = find_inputs(inputs, task, without=draw)
     print(f"{loaded.name} {accepts(task)}.", file=sys.stderr)
     quiet = bool(coco or csv or draw) and not json
     wrong: list[UserError] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from setpredict.core.errors import UserError
+
+MOST_STEPS = 10_000
+"""Inner steps that a prediction may be asked for."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +135,10 @@ def parse_gradient(text: Any) -> Gradient:
     if kind == "last" and count.isdecimal() and 1 <= int(count) <= 10**6:
         return LastSteps(int(count))
     raise UserError(f"the gradient must be unrolled, last:K (such as last:5) or implicit, got {text!r}")
+
+
+def check_steps(steps: Iterable[int | None]) -> None:
+    """Raise for numbers of inner steps that no prediction can take: every set of a trajectory is kept."""
+    given = [t for t in steps if t is not None]
+    if any(not 0 <= t <= MOST_STEPS for t in given):
+        raise UserError(f"--steps must be from 0 to {MOST_STEPS:,}, got {' '.join(map(str, given))}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class UserError(ValueError):
     """Something that the user can put right: an option, a file, a data set. The message is one line that names the
@@ -32,3 +35,14 @@ def first_line(e: BaseException) -> str:
 def not_installed(what: str, missing: ModuleNotFoundError, extra: str) -> UserError:
     """The error of a part of the library whose optional packages are missing."""
     return UserError(f"{what} needs {missing.name}: pip install -c constraints.txt -e '.[{extra}]' in the checkout")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Part of a message that names the most similar name; empty if none is similar.
+
+    >>> did_you_mean("Multiset", ["multisets", "mnist"]), did_you_mean("x", ["mnist"])
+    (", did you mean 'multisets'?", '')
+    """
+    lower = {known.lower(): known for known in names}
+    near = get_close_matches(name.lower(), lower, n=1)
+    return f", did you mean {lower[near[0]]!r}?" if near else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -29,19 +30,39 @@ def atomic(path: str | Path) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    given = Path(path).absolute()
+    path = Path(os.path.realpath(path))  # a link stays, and what it names is replaced
+    device = given.parts[1:2] in (("dev",), ("proc",)) and given.parts[2:3] != ("shm",)
+    if device or (path.exists() and not path.is_file()):
+        with _special(path) as temporary:
+            yield temporary
+        return
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))  # as the umask allows
+    except OSError as e:
+        raise type(e)(e.errno, e.strerror, str(path)) from None  # the file that is meant
     try:
         yield temporary
         with open(temporary, "r+b") as f:  # Windows flushes only what can be written
             os.fsync(f.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _special(path: Path) -> Iterator[Path]:
+    """A temporary file whose content is then written to a device or a pipe, which cannot be replaced."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder, expected the name of a file")
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / path.name
+        temporary.touch()
+        yield temporary
+        with open(path, "ab") as f:  # /dev/stdout may be a file that has other lines already
+            f.write(temporary.read_bytes())
 
 
 def write_text(path: str | Path, text: str) -> None:

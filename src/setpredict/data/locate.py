@@ -37,7 +37,8 @@ def open_path(
     if path.is_file():
         if path.suffix == ".json":
             return load("coco", folder=path, **images)
-        raise UserError(f"{path} is a file, expected a folder or a COCO annotation file (.json)")
+        hint = f": name its folder, {path.parent}" if path.suffix == ".jsonl" else ""
+        raise UserError(f"{path} is a file, expected a folder or a COCO annotation file (.json){hint}")
     files = ("train", "val", "test") if without_train else ("train",)
     if any((path / f"{name}.jsonl").exists() for name in files):
         return load("folder", folder=path, without_train=without_train, **images)

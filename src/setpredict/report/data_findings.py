@@ -8,6 +8,8 @@ from setpredict.data.inside_out import inside_out_boxes
 from setpredict.data.plain import some_target_sets
 from setpredict.data.task import SetTask
 
+EDGE = 0.01
+"""Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
 LOOKED_AT = 4096
 """Training sets that are looked at."""
 
@@ -35,4 +37,19 @@ def findings(task: SetTask) -> list[str]:
             found.append(f"{', '.join(task.categories[name])} are a one-hot {name}, and are treated as one.")
     if inside_out := inside_out_boxes(task):
         found.append(inside_out)
+    elif task.kind == "vectors" and task.input_kind == "image" and task.numbers[:4] == [0, 1, 2, 3]:
+        found.append(
+            "The elements are plain vectors. If they are boxes: these are left, top, right, bottom (not x, y, width, "
+            'height, nor a center), then only categories, as text ("3", not 3).'
+        )
+    if task.kind == "boxes":
+        found += _odd_boxes(sets.elements[sets.mask][:, :4].double().numpy())
     return found
+
+
+def _odd_boxes(boxes: np.ndarray) -> list[str]:
+    """Boxes (M, 4), as fractions of their image, that cannot be meant."""
+    flat = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
+    beyond = ((boxes < -EDGE) | (boxes > 1 + EDGE)).any(axis=1)
+    said = {"have no area": int(flat.sum()), "reach beyond their image": int(beyond.sum())}
+    return [f"{count} of {len(boxes)} boxes {what}." for what, count in said.items() if count]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -95,6 +95,8 @@ def tables(rows: Sequence[Evaluation], task: SetTask) -> list[TextTable]:
     first = rows[0]
     if first.elements is not None:
         found.append(error_table(first, task))
+        if len(rows) > 1:
+            found[-1] = replace(found[-1], title=f"{found[-1].title}, after {first.steps} steps")
         found += [t for group in task.groups if (t := confusion_table(first.elements, task, group))]
     if first.coco is not None:
         found.append(class_table(first))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -113,7 +113,8 @@ def evaluate_run(
         strict: Raise if numbers of steps are given for a one-shot decoder.
 
     Returns:
-        The rows. Those of a run on its own data are also written to its folder.
+        The rows. Those of a run on its own data are also written to its folder,
+        beside the row with the trained steps.
     """
     run = load(name_or_path, allow_own_code=allow_own_code)
     if strict:
@@ -131,7 +132,10 @@ def evaluate_run(
         measured = (fabric, run.model, task, loss, split, steps, batch_size, workers)
         rows = _rows(partial(evaluate_steps, *measured, baselines=others), run.model, task, split, steps)
         if fabric.is_global_zero and run.folder is not None and data is None:
-            run.folder.write_evaluation(split, [asdict(row) for row in rows])
+            try:
+                run.folder.write_evaluation(split, _with_trained_steps([asdict(row) for row in rows], run, split))
+            except OSError as e:  # a folder that is only read
+                console.print(f"The scores are not stored with the run: {e}", style="yellow", markup=False)
         fabric.barrier()
     if rows[0].too_large:
         console.print(
@@ -140,6 +144,14 @@ def evaluate_run(
             style="yellow", highlight=False, soft_wrap=True,
         )  # fmt: skip
     return rows
+
+
+def _with_trained_steps(rows: list[dict[str, Any]], run: LoadedRun, split: str) -> list[dict[str, Any]]:
+    """The rows to store: reports read the first one, which stays that with the trained steps if there is one."""
+    if rows[0]["steps"] in (None, run.steps):
+        return rows
+    before = [row for row in run.own_folder.read_evaluation(split) or [] if row["steps"] == run.steps]
+    return [*before, *(row for row in rows if not before or row["steps"] != run.steps)]
 
 
 def open_data(run: LoadedRun, data: Data | None) -> SetTask:

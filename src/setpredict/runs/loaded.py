@@ -8,7 +8,7 @@ from pathlib import Path
 
 from setpredict.build import make_task
 from setpredict.config import DataConfig, Experiment, LossConfig, from_dict
-from setpredict.core.errors import UserError
+from setpredict.core.errors import UserError, did_you_mean
 from setpredict.data.description import changed_since, read_description
 from setpredict.data.task import SetTask
 from setpredict.model import CONFIG, SetPredictor, read_config
@@ -95,7 +95,8 @@ def find(name_or_path: str | Path) -> Path:
         return path
     models = shipped()
     if str(path) not in models:
-        raise UserError(f"run {path} not found; shipped models are {', '.join(models)}")
+        near = did_you_mean(str(path), models)
+        raise UserError(f"run {path} not found{near or ';'} shipped models are {', '.join(models)}")
     return models[str(path)]
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 from setpredict.build import make_task
 from setpredict.config import DataConfig
 from setpredict.core.errors import UserError
+from setpredict.data.locate import open_path
 from setpredict.data.sources.folder import folder
 from setpredict.sets import Sets
 
@@ -229,6 +230,18 @@ def test_missing_and_empty_files(tmp_path: Path, pictures: Path):
     (root / "train.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match=r"train.jsonl is not a text file"):
         folder(root)
+
+
+def test_files_from_windows_and_lists(tmp_path: Path):
+    write(tmp_path, "train", [GOOD] * 4)
+    path = tmp_path / "train.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(folder(tmp_path).train) > 0
+    path.write_text(json.dumps([GOOD] * 4, indent=1))
+    with pytest.raises(UserError, match=r"train.jsonl begins with a list: write one sample per line"):
+        folder(tmp_path)
+    with pytest.raises(UserError, match=r"is a file, expected a folder .* name its folder, "):
+        open_path(path)
 
 
 @pytest.mark.parametrize(("settings", "message"), [

@@ -11,7 +11,7 @@ MOST = 20
 
 
 class Collected:
-    """Collects mistakes up to a number, then raises them as one error with one line each.
+    """Collects different mistakes up to a number, then raises them as one error with one line each.
 
     >>> found = Collected()
     >>> for i in range(2):
@@ -32,6 +32,8 @@ class Collected:
         try:
             yield
         except UserError as e:
+            if str(e) in map(str, self.errors):
+                return
             self.errors.append(e)
             if len(self.errors) >= MOST:
                 self.errors.append(UserError("… and possibly more"))

@@ -44,9 +44,11 @@ def read_jsonl(path: Path, like: Records | None = None) -> Records:
     if like is not None:
         records.input_kind, records.input_width, records.columns = like.input_kind, like.input_width, like.columns
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # Windows writes a mark at the beginning
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not a text file: {error}") from None
+    if text.lstrip().startswith("["):
+        raise UserError(f'{path} begins with a list: write one sample per line, {{"input": …, "set": …}}')
     found = Collected()
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
