@@ -11,6 +11,7 @@ from typing import Any
 from setpredict.config import Experiment, from_json
 from setpredict.core.files import read_json
 from setpredict.metrics.units import heading, percent
+from setpredict.report.results import timed
 from setpredict.report.tables.text import markdown, mean_and_deviation, summary
 
 METHODS = ("MLP", "LSTM", "DSPN", "iDSPN", "Slot Attention", "Transformer")
@@ -79,7 +80,8 @@ def methods_table(results: Path) -> str:
     for name, task, metric, part in TASKS:
         if not (results / name).is_file():
             continue
-        found = _scores_by_method([run for run in read_json(results / name)["runs"] if part in run["row"]], metric)
+        runs = [run for run in read_json(results / name)["runs"] if part in run["row"]]
+        found = _scores_by_method(timed(runs) or runs, metric)  # at equal time, where the time was measured
         rows.append([task, heading(metric), *_best_in_bold([found.get(m) for m in METHODS], metric)])
         if name == "points-small.json":
             rows.append(_polygons(results / "polygons.json"))
