@@ -227,7 +227,8 @@ def clevr_overhead(batch: int = 32) -> Case:
     def step(decoder: DSPN | MLPDecoder) -> None:
         z = network(images)
         prediction = decoder(z)
-        prediction.target_loss = decoder.target_loss(target, z)
+        if isinstance(decoder, DSPN):
+            prediction.target_loss = decoder.target_loss(target, z)
         outer_loss(prediction, target, "hungarian")["loss"].backward()
 
     workloads: dict[str, Workload] = {"clevr_step_dspn": lambda: step(dspn), "clevr_step_mlp": lambda: step(mlp)}

@@ -146,7 +146,7 @@ def evaluate_run(
     return rows
 
 
-def _with_trained_steps(rows: list[dict[str, Any]], run: LoadedRun, split: str) -> list[dict[str, Any]]:
+def _with_trained_steps(rows: list[dict[str, Any]], run: LoadedRun, split: str) -> Sequence[Mapping[str, Any]]:
     """The rows to store: reports read the first one, which stays that with the trained steps if there is one."""
     if rows[0]["steps"] in (None, run.steps):
         return rows

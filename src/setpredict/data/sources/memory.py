@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,8 @@ def _elements(split: str, i: int, given: Any, records: Records, like: Records | 
 
 def _is_finite(value: Any) -> bool:
     """Whether a value is a number that fits into float32, also one of numpy's."""
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and abs(value) <= LARGEST
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_number and bool(abs(value) <= LARGEST)
 
 
 def _extent(sources: Mapping[str, Records], kind: ElementKind, side: int) -> list[float] | None:

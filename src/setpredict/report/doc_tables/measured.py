@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -112,9 +112,9 @@ Scores = tuple[list[float], str]
 """The scores of all seeds, and how long they were trained."""
 
 
-def _scores_by_method(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, Scores]:
+def _scores_by_method(runs: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Scores]:
     """For each method, the test scores of its best row at the trained number of steps, without rows of a dense head."""
-    by_row: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    by_row: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for run in runs:
         decoder = from_json(Experiment, run["config"], run["row"]).decoder
         if "dense" not in (decoder.kind, decoder.initial):
@@ -131,14 +131,14 @@ def _better(a: float, b: float, metric: str) -> bool:
     return a > b if percent(metric) else a < b
 
 
-def _training(group: Sequence[dict[str, Any]]) -> str:
+def _training(group: Sequence[Mapping[str, Any]]) -> str:
     """What limits the training of a row: minutes, or else steps."""
     if group[0]["config"].get("train", {}).get("max_minutes") is None:
         return f"{max(run['steps_trained'] for run in group):,} steps"
     return f"{max(run['minutes'] for run in group):.0f} min"
 
 
-def _trained_score(run: dict[str, Any], metric: str) -> float:
+def _trained_score(run: Mapping[str, Any], metric: str) -> float:
     steps = from_json(Experiment, run["config"], run["row"]).decoder.solver.steps
     return next(e["metrics"][metric] for e in run["evaluations"] if e["steps"] in (None, steps))
 
