@@ -366,3 +366,16 @@ def test_the_step_size_recipe_starts_where_decoding_does():
 def test_the_step_size_of_no_steps_is_an_error():
     with pytest.raises(ValueError, match="a decoder of 0 steps moves nothing"):
         suggest_step_size(DSPN(DeepSetEncoder(2, 16, 5), solver=GradientDescent(steps=0)), torch.zeros(1, 16))
+
+
+def test_the_folder_of_a_run_is_not_that_of_its_model(tmp_path):
+    SetPredictor.from_config(config()).save_pretrained(tmp_path / "run" / "weights")
+    with pytest.raises(UserError, match=r"run is a run: load it with setpredict.load, or give .*weights"):
+        SetPredictor.from_pretrained(tmp_path / "run")
+
+
+def test_images_of_other_units_are_named():
+    images = InputConfig("conv", 32, widths=(8, 16))
+    model = SetPredictor.from_config(ModelConfig(5, 2, input=images, decoder=DecoderConfig("mlp", hidden=(8,))))
+    with pytest.raises(UserError, match="images are numbers from 0 to 1, got up to 255: divide by 255"):
+        model.predict(torch.full((1, 3, 32, 32), 255.0))

@@ -285,8 +285,9 @@ class SetPredictor(nn.Module):
         finite. Before a model of built-in parts is allocated, its shapes are compared with those of the weights.
         """
         folder = Path(folder)
-        if not (folder / WEIGHTS).is_file() and (folder / "best" / WEIGHTS).is_file():
-            raise UserError(f"{folder} is a run: load it with setpredict.load, or give {folder / 'best'}")
+        inside = [] if (folder / WEIGHTS).is_file() else sorted(folder.glob(f"*/{WEIGHTS}"))
+        if inside:
+            raise UserError(f"{folder} is a run: load it with setpredict.load, or give {inside[0].parent}")
         config = read_config(folder / CONFIG)
         own = next((kind for kind in (config.encoder.kind, config.decoder.kind) if ":" in kind), None)
         if own and not allow_own_code:

@@ -314,7 +314,10 @@ def test_the_model_stays_as_it_was(tmp_path: Path):
     [
         (["points-mlp", "a.onnx", "--steps", "3"], "mlp is a one-shot decoder and has no steps: leave out steps 3"),
         (["points-dspn", "a.onnx", "--steps", "-1"], "steps must be 0 or more, got -1"),
-        (["points-gan", "a.onnx"], "run points-gan not found; shipped models are digits-dspn, "),
+        (
+            ["points-gan", "a.onnx"],
+            "run points-gan not found, did you mean 'points-dspn'? shipped models are digits-dspn, ",
+        ),
         (["points-dspn", "a.pt"], "the file must end in .onnx, got a.pt"),
         (["scenes-box", "a.onnx", "--precision", "float64"], "scenes-box takes images, and onnxruntime has no conv"),
     ],
