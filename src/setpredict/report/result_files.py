@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,7 @@ class CocoIds:
         parts = (path.as_posix(), *("/".join(path.parts[k:]) for k in range(len(path.parts))))
         known = next((part for part in parts if part in self.images), None)
         if known is None:
-            largest = max((i for i in self.images.values() if isinstance(i, int)), default=0)
-            return self.new.setdefault(path.as_posix(), largest + len(self.new) + 1)
+            return self.new.setdefault(path.as_posix(), self._largest + len(self.new) + 1)
         number = self.images[known]
         if self.used.setdefault(number, known) != known:
             raise UserError(
@@ -48,6 +48,11 @@ class CocoIds:
                 "one annotation file, and name that file with --annotations"
             )
         return number
+
+    @cached_property
+    def _largest(self) -> int:
+        """The largest number among the ids of the annotation files."""
+        return max((i for i in self.images.values() if isinstance(i, int)), default=0)
 
 
 def find_ids(run: LoadedRun, annotations: Path | None) -> CocoIds:

@@ -61,7 +61,7 @@ def fold(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
 
 
 def fingerprint(tensors: list[Tensor]) -> Tensor:
-    """Of each tensor, its sum and that of its squares: other values have others, but for the unlikeliest.
+    """The sum and the norm of each tensor, which other values share only by an unlikely chance.
 
     Addresses and versions would not do: neither `tensor.data.copy_` nor a fused optimizer changes a version.
     """
