@@ -26,6 +26,7 @@ from setpredict.report.tables.text import terminal
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
 from setpredict.runs.loaded import LoadedRun, load
+from setpredict.runs.shipped import shipped
 from setpredict.runs.train import train_run
 from setpredict.runs.training_run import Diverged
 from setpredict.studies import TUNING_MINUTES, Row, Study, configure, studies
@@ -125,10 +126,12 @@ def _weights(results: Path, run: Path) -> RunFolder:
 
 
 def _start_of(row: Row, table: str, scale: Scale, out: Path, seed: int, results: Path, data: str) -> RunFolder | None:
-    """The run that a row starts from: one in `out`, or the published weights of one; an encoder's may not exist yet.
+    """What a row starts from: a run in `out`, its published weights or a shipped model; an encoder's may not exist yet.
 
     The weights published here are those of generated scenes, not of CLEVR: the data must be the same.
     """
+    if row.shipped is not None:
+        return RunFolder(shipped()[row.shipped])
     name = row.after or row.encoder
     if name is None:
         return None

@@ -111,6 +111,11 @@ def test_the_dense_head_alone_is_a_decoder(images, tmp_path):
     go(images, tmp_path / "boxes", init_from=tmp_path / "dense")  # with a head of their own
     boxes = load(tmp_path / "boxes").model.state_dict()
     assert differences({n: dense[n] for n in taken}, {n: boxes[n] for n in taken}) == []
+    images.decoder = DecoderConfig(initial="random")
+    go(images, tmp_path / "again", init_from=tmp_path / "boxes")  # from a DSPN that starts from proposals
+    again = load(tmp_path / "again").model.state_dict()
+    taken += [name for name in again if name.startswith("input_encoder.head.")]  # for the same kind of elements
+    assert differences({n: boxes[n] for n in taken if n in boxes}, {n: again[n] for n in taken}) == []
     images.input = replace(images.input, widths=(4, 4, 8))
     with pytest.raises(UserError, match="does not fit the model: of another shape"):
         go(images, tmp_path / "other", init_from=tmp_path / "dense")

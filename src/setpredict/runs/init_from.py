@@ -19,14 +19,16 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
 
     A DSPN with a predicted initial set can also start from a run of an MLP decoder, whose output becomes the predicted
     initial set, or from a run of a DSPN with one initial set for all samples, which is then predicted for every input
-    at first. Any decoder can start from a run of `--method dense`, whose image encoder it takes, with the dense head if
-    both are for the same kind of elements. Weights that the run does not have stay as they are.
+    at first. Any decoder can start from a run of another one whose image encoder has a dense head: it takes the
+    encoder, with the dense head if both are for the same kind of elements. Weights that the run does not have stay as
+    they are.
     """
     source = load(run, allow_own_code=allow_own_code).model
     weights = source.state_dict()
     assert model.config is not None
     assert source.config is not None
-    if source.config.decoder.kind == "dense" and model.config.decoder.kind != "dense":
+    if source.config.input.dense and not _fits(source.config.decoder, model.config.decoder):
+        weights = {name: w for name, w in weights.items() if name.startswith("input_encoder.")}
         same = [(c.elements, c.features, c.groups) for c in (source.config, model.config)]
         if not model.config.input.dense or same[0] != same[1]:
             weights = {name: w for name, w in weights.items() if not name.startswith("input_encoder.head.")}
@@ -55,6 +57,13 @@ def load_initial_weights(model: SetPredictor, run: str | Path, allow_own_code: b
         except ValueError as e:
             raise UserError(f"{run} does not fit this model: {e}") from None
     model.load_state_dict(weights, strict=False)
+
+
+def _fits(source: DecoderConfig, decoder: DecoderConfig) -> bool:
+    """Whether a decoder can start from the other's own weights, not from its image encoder alone."""
+    if source.kind == "mlp" and _predicts_initial_set(decoder):
+        return True
+    return source.kind == decoder.kind and (source.initial == "dense") == (decoder.initial == "dense")
 
 
 def _predicts_initial_set(decoder: DecoderConfig) -> bool:

@@ -29,6 +29,8 @@ class Row:
     """The row whose image encoder, of seed 0, this one starts from."""
     encoder_table: str | None = None
     """The table that has that row (None: this one)."""
+    shipped: str | None = None
+    """The shipped model whose image encoder this one starts from."""
     rates: tuple[float, ...] = ()
     """Learning rates to choose among, by short trainings of seed 0 and their validation score (empty: the preset's)."""
     heading: str = ""
