@@ -127,16 +127,32 @@ def test_headlines_come_first_and_other_tables_are_folded(place):
     assert text.count("A remark.") == text.count("Another one.") == text.count("**Pooling**") == 1
 
 
-def test_curves_show_the_runs_that_minutes_limited():
-    def ended_by(name: str, limits: dict) -> dict:
-        return entry(name, [0.2, 0.1]) | {"config": {"data": {"name": "scenes", "folder": None}, "train": limits}}
+def test_runs_that_steps_limited_are_drawn_by_steps_and_have_no_minutes():
+    def ended_by(name: str, seed: int, minutes: float | None, steps: int | None) -> dict:
+        limits = {"max_minutes": minutes, "max_steps": steps, "val_every": 600}
+        config = {"data": {"name": "scenes", "folder": None}, "train": limits}
+        return entry(name, [0.2, 0.1], seed, steps=None) | {"config": config}
 
-    minutes = [ended_by(name, {"max_minutes": 60.0, "max_steps": None}) for name in ("MLP", "DSPN (all)")]
-    steps = ended_by("MLP, 23,000 training steps", {"max_minutes": None, "max_steps": 23_000})
-    figure = drawn({"table": "clevr-box", "scale": "small", "runs": [*minutes, steps]})
+    minutes = [ended_by(name, 0, 60.0, None) for name in ("MLP", "DSPN (all)")]
+    steps = [ended_by("MLP", 1, 60.0, 1001), ended_by("MLP, 23,000 training steps", 0, None, 23_000)]
+    figure = drawn({"table": "clevr-box", "scale": "small", "runs": [*minutes, *steps]})
     assert figure is not None
-    assert [line.get_label() for line in figure.axes[0].lines] == ["MLP", "DSPN (all)"]
-    assert drawn({"table": "clevr-box", "scale": "small", "runs": [steps]}) is None
+    by_time, by_steps = ([line.get_label() for line in axes.lines] for axes in figure.axes)
+    assert by_time == ["MLP", "DSPN (all)"]
+    assert by_steps == ["MLP", "DSPN (all)", "MLP", "MLP, 23,000 training steps"]
+    assert [line.get_xdata().tolist() for line in figure.axes[1].lines[:3]] == [[600, 1000], [600, 1000], [600, 1001]]
+    assert len(drawn({"table": "clevr-box", "scale": "small", "runs": minutes}).axes) == 1
+    assert drawn({"table": "clevr-box", "scale": "small", "runs": steps[1:]}) is None
+    ((_, heads, cells),) = lay_out("clevr-box", [*minutes, *steps])
+    found = {line[0]: line[heads.index("minutes")] for line in cells}
+    assert found == {
+        "MLP": "2",
+        "DSPN (all)": "2",
+        "In as many training steps as DSPN:": "",
+        "MLP, 23,000 training steps": "–",
+    }
+    ((_, heads, cells),) = lay_out("clevr-box", steps[1:])
+    assert cells[0][heads.index("minutes")] == "2"
 
 
 def test_times_to_a_goal_are_compared():

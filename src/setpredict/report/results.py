@@ -14,7 +14,7 @@ from setpredict.metrics.units import percent
 from setpredict.report.figures.by_size import by_size
 from setpredict.report.figures.results import Entry, answers, curves, metric_curves, svg
 from setpredict.report.tables.paper import TABLES
-from setpredict.report.tables.records import answered, lay_out, metric_names, origins, score_table, tells
+from setpredict.report.tables.records import answered, lay_out, metric_names, origins, score_table, tells, timed
 from setpredict.report.tables.text import markdown
 from setpredict.studies import studies
 
@@ -26,8 +26,9 @@ SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
 """The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
 
-Our models were trained on a CPU, for the minutes in the tables. The weights with the best validation score are tested;
-curves show validation scores. Nothing was chosen by a test score.
+Our models were trained on a CPU, for the minutes in the tables; a dash means that training steps were the limit, on a
+machine of another speed. The weights with the best validation score are tested; curves show validation scores. Nothing
+was chosen by a test score.
 
 Numbers in parentheses are published ones: for DSPN, the mean ± standard deviation of six runs of up to 100 epochs on a
 GPU (for boxes, by the corrected evaluation of the paper's appendix); for iDSPN, those of its own paper, which evaluates
@@ -183,12 +184,10 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
     names = [n for n in names if n in entries[0]["curve"]]
     if len(entries) == 1:
         return metric_curves(entries[0], [n for n in names if percent(n)] or names[:1])
-    return curves(entries, names[0], [{"row": other["compares"], **other["ours"]}, other] if other else ())
-
-
-def timed(entries: Sequence[Entry]) -> list[Entry]:
-    """The runs whose training minutes limited: where steps did, other programs may have shared the core."""
-    return [e for e in entries if e["config"].get("train", {}).get("max_minutes", 1) is not None]
+    if other is not None:
+        return curves(entries, names[0], [{"row": other["compares"], **other["ours"]}, other])
+    every = content["runs"]
+    return curves(entries, names[0], stepped=every if entries != every else ())
 
 
 def time_to(other: Entry) -> str:

@@ -77,6 +77,7 @@ def studies(scale: Scale = "small") -> dict[str, Study]:
     tuned = {"loss.steps": "last", "train.lr": 0.003, "train.ema": 0.999}
     predicted = {"decoder.initial": "predicted", "decoder.solver.steps": 5, "train.lr": 0.005, "train.ema": 0.999}
     digits += (
+        Row("DSPN (all), 3 epochs", "dspn", {"train.epochs": 3, "train.max_minutes": None}, (10, 20)),
         Row("DSPN, last-step gradient", "dspn", LAST_STEP, (12, 24)),
         Row("DSPN (all, then last)", "dspn", tuned, (10, 20), after="DSPN (all)"),
         Row("DSPN (then predicted initial set)", "dspn", predicted, (0, 5, 10), after="DSPN (all, then last)"),

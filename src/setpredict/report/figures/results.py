@@ -21,24 +21,30 @@ Entry = Mapping[str, Any]
 Groups = Mapping[str, Mapping[str, str]]
 
 
-def curves(entries: Sequence[Entry], name: str, pair: Sequence[Entry] = ()) -> Figure:
+def curves(entries: Sequence[Entry], name: str, pair: Sequence[Entry] = (), stepped: Sequence[Entry] = ()) -> Figure:
     """A validation metric by training time, one line per run.
 
     `pair` are two trainings of their own that are compared with each other, in a second panel: their times are not
-    those of the first panel, even where a row has the same name.
+    those of the first panel, even where a row has the same name. `stepped` are runs that a panel shows by training
+    steps, which mean the same on every machine.
     """
-    figure = Figure(figsize=(11 if pair else 9, 3.6), layout="constrained")
-    panels = figure.subplots(1, 2, width_ratios=(2, 1)) if pair else [figure.subplots()]
-    labels = list(dict.fromkeys(e["row"] for e in [*entries, *pair]))
-    for axes, shown in zip(panels, (entries, pair)):
-        for entry in shown:
-            axes.plot(*_own_part(entry, shown, name), label=entry["row"], **line_style(labels.index(entry["row"])))
-        _scale_axes(axes, name, [m for entry in shown for m in entry["curve"]["minutes"]])
-        axes.set(xlabel="minutes of training", ylabel=f"validation {heading(name)}")
+    shown: list[tuple[Sequence[Entry], str, str]] = [(entries, "minutes of training", "")]
     if pair:
-        panels[1].set_title("the same training, two implementations", fontsize=9)
-    lines = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(list(lines.values()), list(lines), fontsize=8, loc="outside right upper")
+        shown.append((pair, "minutes of training", "the same training, two implementations"))
+    if stepped:
+        shown.append((stepped, "training steps", ""))
+    figure = Figure(figsize=(7 + 2 * len(shown), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[2, 1 if pair else 2][: len(shown)])[0]
+    labels = list(dict.fromkeys(e["row"] for e in [*entries, *pair, *stepped]))
+    for axes, (group, of, title) in zip(panels, shown):
+        lines = [_by_steps(e, name) if of == "training steps" else _own_part(e, group, name) for e in group]
+        for entry, line in zip(group, lines):
+            axes.plot(*line, label=entry["row"], **line_style(labels.index(entry["row"])))
+        _scale_axes(axes, name, [x for line in lines for x in line[0]])
+        axes.set(xlabel=of, ylabel=f"validation {heading(name)}")
+        axes.set_title(title, fontsize=9)
+    drawn = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(list(drawn.values()), list(drawn), fontsize=8, loc="outside right upper")
     return figure
 
 
@@ -77,6 +83,13 @@ def _own_part(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[f
     start = max(first[0]["curve"]["minutes"]) if first else 0.0
     kept = [(m, v) for m, v in zip(minutes, values) if m >= start]
     return [m for m, _ in kept], [v for _, v in kept]
+
+
+def _by_steps(entry: Entry, name: str) -> tuple[list[float], list[float]]:
+    """A run's training steps at each validation, and the values; the last validation is at its end."""
+    every, values = entry["config"]["train"]["val_every"], _scaled(entry["curve"][name], name)
+    steps = [every * (i + 1) for i in range(len(values))]
+    return [min(step, entry["steps_trained"]) for step in steps], values
 
 
 def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:

@@ -62,9 +62,21 @@ def score_table(
             seen = [{"steps_taken": steps, **e["evaluations"][i]["metrics"]} for e in mine]
             paper = {n: published(published_rows.get(full, {}).get(n)) for n in names}
             numbers = [summary([m[n] for m in seen], n) + (f" ({paper[n]})" if paper[n] else "") for n in names]
-            trained = [fmean(e[k] for e in mine) for k in ("minutes", "steps_trained")]
-            cells.append([full, *numbers, f"{trained[0]:.0f}", f"{trained[1]:,.0f}", str(len(mine))])
+            steps_trained = fmean(e["steps_trained"] for e in mine)
+            cells.append([full, *numbers, _minutes(mine, entries), f"{steps_trained:,.0f}", str(len(mine))])
     return ["model", *map(heading, names), "minutes", "training steps", "runs"], cells
+
+
+def timed(entries: Sequence[Entry]) -> list[Entry]:
+    """The runs whose training minutes limited: where steps did, the machine or other programs on it may differ."""
+    limits = [e["config"].get("train", {}) for e in entries]
+    return [e for e, t in zip(entries, limits) if t.get("max_minutes", 1) is not None and t.get("max_steps") is None]
+
+
+def _minutes(seeds: Sequence[Entry], entries: Sequence[Entry]) -> str:
+    """Mean training time of a row: in a table with limits in minutes, that of seeds which these limited, or a dash."""
+    counted = timed(seeds) if timed(entries) else seeds
+    return f"{fmean(e['minutes'] for e in counted):.0f}" if counted else "–"
 
 
 def tells(entries: Sequence[Entry], name: str) -> bool:
