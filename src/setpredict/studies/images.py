@@ -85,9 +85,11 @@ def _in_equal_steps(target: str) -> list[Row]:
 
     rates = CHOSEN_RATES[target]
     rows = [row(m, FEWER, rate, f"{FEWER:,} training steps") for m, rate in rates.items() if m != "dspn"]
+    longer = [row("dspn", MORE, rates["dspn"], f"{MORE:,} training steps")]
     if target == "box":  # five minutes may favor rates that are too large for an hour
         rows.append(row("dspn", FEWER, rates["dspn"] / 2, "half the learning rate"))
-    return [*rows, row("dspn", MORE, rates["dspn"], f"{MORE:,} training steps")]
+        longer.append(row("dspn", MORE, rates["dspn"] / 2, f"half the learning rate, {MORE:,} training steps"))
+    return rows + longer
 
 
 def larger_image_rows(target: str) -> tuple[Row, ...]:
