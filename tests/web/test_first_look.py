@@ -83,7 +83,7 @@ def test_the_count_is_that_of_the_picture(tiny_page: Page):
     tiny_page.open("points")
     tiny_page.settled("points")
     count = tiny_page.driver.execute_async_script(
-        "const done = arguments[1]; import('/static/recovered.js').then((m) => done(arguments[0].map("
+        "const done = arguments[1]; import('/static/workbench/recovered.js').then((m) => done(arguments[0].map("
         "([truth, predicted]) => m.pairUp(truth, predicted, predicted.map((_, i) => i)).size)))",
         cases := [
             [[[0.5, 0.5]], [[0.52, 0.52]]],
@@ -96,7 +96,7 @@ def test_the_count_is_that_of_the_picture(tiny_page: Page):
     )
     assert count == [most_pairs(truth, predicted) for truth, predicted in cases] == [1, 0, 1, 2, 2, 0]
     with_category = tiny_page.driver.execute_async_script(
-        "const done = arguments[0]; import('/static/recovered.js').then((m) => done([2, 3].map("
+        "const done = arguments[0]; import('/static/workbench/recovered.js').then((m) => done([2, 3].map("
         "(coordinates) => m.pairUp([[0.5, 0.5, 1]], [[0.5, 0.5, 0.9]], [0], { coordinates }).size)))"
     )
     assert with_category == [1, 0]  # a category is no coordinate

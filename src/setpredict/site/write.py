@@ -13,7 +13,7 @@ from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped
 from setpredict.site.npm import fetch_runtime
 from setpredict.web.catalog import Served
-from setpredict.web.server import STATIC, TYPES
+from setpredict.web.server import STATIC, static_files
 
 TABS = ("points", "digits", "polygons")
 LEFT_OUT = ("index.html", "docs.html", "docs.js", "api.js")
@@ -37,11 +37,7 @@ def write_site(out: Path, tell: Callable[[str], None] = lambda line: None) -> No
         raise UserError(f"{out} has files that are not of a site; give a new folder")
     tell("Fetching onnxruntime-web from npm …")
     files = {f"static/{name}": content for name, content in fetch_runtime().items()}
-    files |= {
-        f"static/{path.name}": path.read_bytes()
-        for path in STATIC.iterdir()
-        if path.suffix in TYPES and path.name not in LEFT_OUT
-    }
+    files |= {f"static/{name}": path.read_bytes() for name, path in static_files().items() if name not in LEFT_OUT}
     files["index.html"] = (STATIC / "index.html").read_bytes()
     files["static/api.js"] = (Path(__file__).parent / "api.js").read_bytes()
     for name, content in files.items():

@@ -188,9 +188,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return taken
 
 
+def static_files() -> dict[str, Path]:
+    """The files of the page, by their paths within its folder."""
+    return {path.relative_to(STATIC).as_posix(): path for path in sorted(STATIC.rglob("*")) if path.suffix in TYPES}
+
+
 def _add_pages(app: FastAPI) -> None:
     """One route per file of the page; no other file is reachable."""
-    files = {f"/static/{path.name}": path for path in sorted(STATIC.iterdir()) if path.suffix in TYPES}
+    files = {f"/static/{name}": path for name, path in static_files().items()}
     files |= {"/": STATIC / "index.html", "/docs": STATIC / "docs.html"}
     for route, path in files.items():
         page = _page(path.read_bytes(), TYPES[path.suffix])

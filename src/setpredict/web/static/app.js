@@ -1,14 +1,14 @@
 // The page: its tabs and their models.
 
 import { listModels, place } from "./api.js";
-import * as digits from "./digits.js";
-import { fail, tell } from "./notices.js";
-import { completePanels } from "./panels.js";
-import * as points from "./points.js";
-import * as polygons from "./polygons.js";
-import * as run from "./run.js";
-import * as samples from "./samples.js";
-import { addTerms } from "./terms.js";
+import * as digits from "./tabs/digits.js";
+import { fail, tell } from "./workbench/notices.js";
+import { completePanels } from "./workbench/panels.js";
+import * as points from "./tabs/points.js";
+import * as polygons from "./tabs/polygons.js";
+import * as run from "./tabs/run.js";
+import * as samples from "./tabs/samples.js";
+import { addTerms } from "./workbench/terms.js";
 
 const STARTS = { points: points.start, digits: digits.start, polygons: polygons.start, scenes: samples.start, run: run.start };
 completePanels();

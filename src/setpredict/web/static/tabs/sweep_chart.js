@@ -1,8 +1,8 @@
 // The chart of error against angle over one period, with a mark wherever the output of a model jumps.
 
-import { nameOf } from "./names.js";
-import { fail } from "./notices.js";
-import { add, blank, decades, fillLegend, powerText, ticks } from "./svg.js";
+import { nameOf } from "../workbench/names.js";
+import { fail } from "../workbench/notices.js";
+import { add, blank, decades, fillLegend, powerText, ticks } from "../pictures/svg.js";
 import { COUNT, periodOf, sweep } from "./sweep.js";
 
 const H = 190, LEFT = 52, RIGHT = 12, TOP = 26, BOTTOM = 36;

@@ -1,14 +1,14 @@
 // Samples of a model's own data, and files of the user: the tab of scenes, and of the user's own runs.
 
-import { drawNumbers, drawPoints } from "./draw.js";
-import { IMAGE_TYPES, readImage, readSet, readVector } from "./files.js";
-import { fillMarks, sampleMarks } from "./legend.js";
-import { fail } from "./notices.js";
-import { drawImage } from "./overlay.js";
-import { Stage } from "./stage.js";
-import { fillTable } from "./table.js";
-import { addUpload } from "./upload.js";
-import { axesOf, drawnAs } from "./views.js";
+import { drawNumbers, drawPoints } from "../pictures/draw.js";
+import { IMAGE_TYPES, readImage, readSet, readVector } from "../workbench/files.js";
+import { fillMarks, sampleMarks } from "../workbench/legend.js";
+import { fail } from "../workbench/notices.js";
+import { drawImage } from "../pictures/overlay.js";
+import { Stage } from "../workbench/stage.js";
+import { fillTable } from "../pictures/table.js";
+import { addUpload } from "../workbench/upload.js";
+import { axesOf, drawnAs } from "../pictures/views.js";
 
 const MOST_ASPECT = 2.5; // a longer image is squeezed, as it is for the model
 const WORDS = { image: "image", set: "JSON set", vector: "JSON vector" };

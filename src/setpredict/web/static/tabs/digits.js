@@ -1,14 +1,14 @@
 // Draw, pick or upload a digit: it becomes a set of points, is encoded to a vector, and is decoded again.
 
-import { decode } from "./api.js";
-import { clear, colors, drawPoints } from "./draw.js";
-import { readSet } from "./files.js";
-import { MANY_MARKS, fillMarks } from "./legend.js";
-import { fail, say } from "./notices.js";
+import { decode } from "../api.js";
+import { clear, colors, drawPoints } from "../pictures/draw.js";
+import { readSet } from "../workbench/files.js";
+import { MANY_MARKS, fillMarks } from "../workbench/legend.js";
+import { fail, say } from "../workbench/notices.js";
 import { digitPoints } from "./pixels.js";
-import { Stage } from "./stage.js";
+import { Stage } from "../workbench/stage.js";
 import { EXAMPLES } from "./strokes.js";
-import { addUpload } from "./upload.js";
+import { addUpload } from "../workbench/upload.js";
 
 export function start(panel, models) {
   const pad = panel.querySelector(".pad"), count = panel.querySelector(".count");

@@ -1,7 +1,7 @@
 // Play, pause and scrub through the steps Y0 … YT, with a chart of the representation loss.
 
 import { drawChart, moveMark } from "./chart.js";
-import { fillLegend } from "./svg.js";
+import { fillLegend } from "../pictures/svg.js";
 import { addTerms } from "./terms.js";
 
 const MOST_STEPS = 200;

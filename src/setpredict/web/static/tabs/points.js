@@ -1,11 +1,11 @@
 // Place and move points with a pointer or by keyboard; three decoders decode them.
 
-import { clear, colors, cross, dot, put, take } from "./draw.js";
-import { readSet } from "./files.js";
-import { POINT_MARKS, fillMarks } from "./legend.js";
-import { fail, say } from "./notices.js";
-import { Stage } from "./stage.js";
-import { addUpload } from "./upload.js";
+import { clear, colors, cross, dot, put, take } from "../pictures/draw.js";
+import { readSet } from "../workbench/files.js";
+import { POINT_MARKS, fillMarks } from "../workbench/legend.js";
+import { fail, say } from "../workbench/notices.js";
+import { Stage } from "../workbench/stage.js";
+import { addUpload } from "../workbench/upload.js";
 
 const REACH = 0.06;
 const FIRST = [[0.12, 0.3], [0.3, 0.12], [0.5, 0.42], [0.82, 0.2], [0.9, 0.55], [0.66, 0.8], [0.38, 0.88], [0.1, 0.7]];

@@ -1,6 +1,6 @@
 // The representation loss by step, relative to step 0, on a logarithmic scale, with a mark at the current step.
 
-import { add, blank, decades, powerText, ticks } from "./svg.js";
+import { add, blank, decades, powerText, ticks } from "../pictures/svg.js";
 
 const H = 180, LEFT = 46, RIGHT = 12, TOP = 22, BOTTOM = 36; // labels of lines stand above the plot
 

@@ -1,6 +1,6 @@
 // Polygons at every angle of one period: the error of a model at each, and where its output jumps.
 
-import { decode } from "./api.js";
+import { decode } from "../api.js";
 
 const FEWEST = 3, MOST = 8;
 const AT_ONCE = 8; // requests at a time: the server decodes them in one batch and keeps room for others

@@ -1,13 +1,13 @@
 // The answers of several models side by side: one card per model, one player for all. Only the newest question counts.
 
-import { decode } from "./api.js";
+import { decode } from "../api.js";
 import { addCard, emptyCard, fillCard } from "./cards.js";
-import { clear } from "./draw.js";
+import { clear } from "../pictures/draw.js";
 import { nameOf } from "./names.js";
 import { fail, say, tell } from "./notices.js";
 import { Player } from "./player.js";
 import { judge } from "./recovered.js";
-import { drawAnswer } from "./views.js";
+import { drawAnswer } from "../pictures/views.js";
 
 export class Stage {
   // `look()` is what is drawn with an answer (views.js), `whole` whether new answers are played beyond the trained steps.

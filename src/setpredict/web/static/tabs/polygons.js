@@ -1,8 +1,8 @@
 // Turn a dial and watch the corners move.
 
-import { clear, colors, dot, put } from "./draw.js";
-import { POINT_MARKS, fillMarks } from "./legend.js";
-import { Stage } from "./stage.js";
+import { clear, colors, dot, put } from "../pictures/draw.js";
+import { POINT_MARKS, fillMarks } from "../workbench/legend.js";
+import { Stage } from "../workbench/stage.js";
 import { cornersOf, inputOf } from "./sweep.js";
 import { SweepChart } from "./sweep_chart.js";
 
