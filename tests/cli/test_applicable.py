@@ -55,7 +55,9 @@ def test_the_overview_names_presets_methods_and_scales(capsys: pytest.CaptureFix
     ],
 )
 def test_help_is_about_the_preset_and_the_method(words, shown, hidden, capsys: pytest.CaptureFixture):
-    found = options_in(help_of(capsys, *words))
+    text = help_of(capsys, *words)
+    assert ">>>" not in text  # the examples of docstrings are for Python
+    found = options_in(text)
     for option in ("--lr", "--max-minutes", "--name", "--resume", "--latent", "--decoder.kind", *shown):
         assert option in found, option
     for option in ("--data.name", "--input.size", "--input.pretrained", *hidden):

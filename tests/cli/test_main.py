@@ -153,7 +153,9 @@ def test_every_help_text_works(capsys):
         with pytest.raises(SystemExit) as stopped:
             run([*command.split(), "--help"])
         assert stopped.value.code == 0, command
-        assert f"setpredict {command}" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert f"setpredict {command}" in text
+        assert ">>>" not in text  # the examples of docstrings are for Python
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ MOST_STEPS = 10_000
 class GradientDescent:
     """The inner loop: T steps of gradient descent on the set.
 
-    >>> GradientDescent(steps=20, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10).steps
-    20
+    Examples:
+        >>> GradientDescent(steps=20, step_size=1.0, momentum=0.9, nesterov=True, clip_norm=10).steps
+        20
     """
 
     steps: int = 10

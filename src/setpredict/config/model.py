@@ -27,8 +27,9 @@ ElementKind = Literal["points", "polygons", "boxes", "states", "vectors"]
 class InputConfig:
     """The input and its encoder.
 
-    >>> InputConfig("vector", 16).kind
-    'vector'
+    Examples:
+        >>> InputConfig("vector", 16).kind
+        'vector'
     """
 
     kind: Literal["set", "vector", "conv", "resnet"] = "set"
@@ -80,8 +81,9 @@ class InputConfig:
 class EncoderConfig:
     """The set encoder g.
 
-    >>> EncoderConfig("relation", hidden=(512,), pool="fspool-free").pool
-    'fspool-free'
+    Examples:
+        >>> EncoderConfig("relation", hidden=(512,), pool="fspool-free").pool
+        'fspool-free'
     """
 
     kind: str = "mlp"
@@ -106,8 +108,9 @@ class EncoderConfig:
 class DecoderConfig:
     """The decoder: how a code becomes a set.
 
-    >>> DecoderConfig("dspn", GradientDescent(steps=20), gradient=Implicit()).method
-    'iDSPN'
+    Examples:
+        >>> DecoderConfig("dspn", GradientDescent(steps=20), gradient=Implicit()).method
+        'iDSPN'
     """
 
     kind: str = "dspn"
