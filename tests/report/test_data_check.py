@@ -126,5 +126,5 @@ def test_points_on_a_line(tmp_path: Path, element: list, image: bool):
     (tmp_path / "task.json").write_text('{"kind": "points"}')
     summary, _ = run(tmp_path, tmp_path)
     assert "points with" in summary.what
-    low, high = summary.ranges["x0"]
+    low, high = summary.ranges["x"]
     assert low <= high <= 3

@@ -139,11 +139,11 @@ def test_errors_name_the_split_and_the_sample():
 def test_options_of_the_data_count(tmp_path):
     rng = np.random.default_rng(0)
     sets = [rng.random((3, 2)) for _ in range(40)]
-    given = {"data.train": 16, "data.val": 2, "data.augment.rotate": ["x0", "x1"]}
+    given = {"data.train": 16, "data.val": 2, "data.augment.rotate": ["x", "y"]}
     run = fit((sets, sets), folder=tmp_path / "run", options={**SHORT, **given}, console=QUIET)
     assert (len(run.data.train), len(run.data.val)) == (16, 2)
-    with pytest.raises(UserError, match="rotate needs two or three different numbers of x0, x1, got x y"):
-        fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augment.rotate": ["x", "y"]}, console=QUIET)
+    with pytest.raises(UserError, match="rotate needs two or three different numbers of x, y, got x0 x1"):
+        fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augment.rotate": ["x0", "x1"]}, console=QUIET)
     with pytest.raises(UserError, match="augmentation is for images"):
         fit((sets, sets), folder=tmp_path / "x", options={**SHORT, "data.augmented": True}, console=QUIET)
 

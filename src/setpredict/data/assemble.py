@@ -11,7 +11,7 @@ import numpy as np
 
 from setpredict.config import ElementKind
 from setpredict.core.errors import UserError
-from setpredict.data.features import Features
+from setpredict.data.features import SIDES, Features
 from setpredict.data.io.jsonl import Records
 from setpredict.data.ragged import RaggedArray, place_centers
 from setpredict.data.splits import StoredSplit, train_val_split
@@ -51,7 +51,7 @@ def assemble(
         sources: The samples of train and, where there are any, of val and test.
         inputs: Their inputs.
         kind: What the elements are.
-        names: Of the columns of an element (None: x0, x1, …).
+        names: Of the columns of an element (None: as `column_names` says).
         extent: The range of the first columns is from 0 to these values, such as the size of an image.
         val: Without a val split, this fraction of the training samples becomes one, selected by `seed`.
         seed: Of that selection.
@@ -59,7 +59,7 @@ def assemble(
     """
     train = sources["train"]
     sides = ((0, 2), (1, 3)) if kind == "boxes" else ()  # left and right, top and bottom: overlaps need the same unit
-    features = Features.fit(train, names, extent, sides)
+    features = Features.fit(train, column_names(kind, train.columns or []) if names is None else names, extent, sides)
     targets = {split: features.encode(records) for split, records in sources.items()}
     N = max(1, *(int(t.sizes.max()) for t in targets.values()))
     input_sizes = {int(n) for x in inputs.arrays.values() if isinstance(x, RaggedArray) for n in np.unique(x.sizes)}
@@ -104,6 +104,19 @@ def assemble(
         divided=0 if "val" in sources else len(targets["train"]),
         auto_encodes=train.input_kind == "set" and all(r.inputs == r.sets for r in sources.values()),
     )
+
+
+def column_names(kind: ElementKind, columns: Sequence[bool]) -> list[str]:
+    """Names for the columns of elements without any; of each column, `columns` tells whether it is a category.
+
+    >>> column_names("boxes", [False] * 4 + [True]), column_names("vectors", [False, True])
+    (['left', 'top', 'right', 'bottom', 'category'], ['x0', 'x1'])
+    """
+    known = {"boxes": SIDES, "points": ("x", "y", "z")}.get(kind)
+    if known is None:
+        return [f"x{j}" for j in range(len(columns))]
+    categories = iter(["category", *(f"category {k}" for k in range(2, len(columns) + 1))])
+    return [next(categories) if c else known[j] if j < len(known) else f"x{j}" for j, c in enumerate(columns)]
 
 
 def infer_kind(train: Records) -> ElementKind:

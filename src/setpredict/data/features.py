@@ -16,6 +16,9 @@ from setpredict.core.errors import UserError
 from setpredict.data.io.jsonl import Element, Records
 from setpredict.data.ragged import RaggedArray
 
+SIDES = ("left", "top", "right", "bottom")
+"""What the four numbers of a box are, in this order."""
+
 
 @dataclass(frozen=True)
 class Features:
@@ -35,7 +38,7 @@ class Features:
     def fit(
         cls,
         records: Records,
-        names: Sequence[str] | None = None,
+        names: Sequence[str],
         extent: Sequence[float] | None = None,
         same_range: Sequence[tuple[int, int]] = (),
     ) -> Features:
@@ -47,11 +50,11 @@ class Features:
         columns = records.columns
         if columns is None:
             raise UserError(f"{records.path}: every set is empty, so the features of an element are unknown")
-        if names is not None and len(names) != len(columns):
+        if len(names) != len(columns):
             raise UserError(f"expected names for {len(columns)} features, got {len(names)} ({', '.join(names)})")
-        if names is not None and len(set(names)) < len(names):
+        if len(set(names)) < len(names):
             raise UserError(f"features must have different names, got {', '.join(names)}")
-        if names is not None and "score" in names:
+        if "score" in names:
             raise UserError("a feature cannot be called 'score', which is the name of the mask in predictions")
         elements = [e for s in records.sets for e in s]
         values, low, high = [], np.zeros(len(columns)), np.ones(len(columns))
@@ -67,8 +70,7 @@ class Features:
         scale = np.where(high > low, high - low, 1.0)
         free = np.array([not c and j >= len(extent or ()) for j, c in enumerate(columns)])
         written = np.array([[v if f else np.nan for v, f in zip(e, free)] for e in elements], np.float64)
-        named = tuple(names) if names is not None else tuple(f"x{j}" for j in range(len(columns)))
-        return cls(named, tuple(values), tuple(low.tolist()), tuple(scale.tolist()), one_hot_columns(written))
+        return cls(tuple(names), tuple(values), tuple(low.tolist()), tuple(scale.tolist()), one_hot_columns(written))
 
     @property
     def width(self) -> int:

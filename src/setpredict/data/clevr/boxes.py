@@ -11,7 +11,6 @@ from setpredict.data.clevr.camera import FOCAL, HEIGHT, WIDTH, axes, recover_cam
 from setpredict.data.clevr.scene_files import SceneTable
 from setpredict.data.clevr.states import ATTRIBUTES, RADIUS, ROUNDING
 
-FEATURE_NAMES = ("left", "top", "right", "bottom")
 SHAPE = list(ATTRIBUTES).index("shape")
 SIZE = list(ATTRIBUTES).index("size")
 SPHERE, CUBE, CYLINDER = (ATTRIBUTES["shape"].index(s) for s in ("sphere", "cube", "cylinder"))

@@ -12,6 +12,7 @@ from setpredict.data.clevr import boxes as clevr_boxes
 from setpredict.data.clevr import states as clevr_states
 from setpredict.data.clevr.camera import FOCAL, HEIGHT, WIDTH
 from setpredict.data.clevr.scene_files import SceneTable
+from setpredict.data.features import SIDES
 from setpredict.data.ragged import RaggedArray
 
 Target = Literal["state", "box"]
@@ -36,8 +37,7 @@ class ObjectTarget:
     def description(self) -> dict[str, Any]:
         """The arguments of `SetTask` that describe an element."""
         if self.kind == "box":
-            names = clevr_boxes.FEATURE_NAMES
-            return {"kind": "boxes", "features": len(names), "feature_names": names}
+            return {"kind": "boxes", "features": len(SIDES), "feature_names": SIDES}
         return {
             "kind": "states",
             "features": clevr_states.FEATURES,

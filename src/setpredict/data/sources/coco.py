@@ -14,6 +14,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
+from setpredict.data.features import SIDES
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.io.json_text import is_number, short
@@ -22,7 +23,6 @@ from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
 Id = int | str
-CORNERS = ("left", "top", "right", "bottom")
 
 
 def coco(
@@ -78,7 +78,7 @@ def coco(
         test=split("test", np.arange(len(stored["test"][1]))) if test else validation,
         has_centers=True,
         divided=len(stored["train"][1]),
-        feature_names=CORNERS + (tuple(f"category {n}" for n in names) if one_hot else ()),
+        feature_names=SIDES + (tuple(f"category {n}" for n in names) if one_hot else ()),
         groups={"category": (4, 4 + len(names))} if one_hot else {},
         categories={"category": names} if one_hot else {},
     )
