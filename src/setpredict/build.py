@@ -118,7 +118,7 @@ def augment(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:
         raise UserError(f"augmentation is for images, and {task.name} has {task.input_kind}s")
     if not (1 <= options.zoom < math.inf and 0 <= options.aspect < 1 and 0 <= options.color < 1):
         raise UserError(f"--data.augment needs zoom from 1, aspect and color from 0 to below 1, got {options}")
-    return replace(task, train=augmented(task.train, options, task.kind, seed))
+    return replace(task, train=augmented(task.train, options, task.kind, task.variable, seed))
 
 
 def rotate(task: SetTask, options: AugmentConfig, seed: int) -> SetTask:

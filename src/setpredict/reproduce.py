@@ -289,6 +289,7 @@ def record(
     if first is not None:
         command = f"{first['command']} && {command}"
         line["minutes"] = [round(first["minutes"] + m, 2) for m in line["minutes"]]
+        line["steps"] = [first["steps_trained"] + step for step in line["steps"]]
         line = {k: first["curve"][k] + v for k, v in line.items()}
         spent, taken = spent + first["minutes"], taken + first["steps_trained"]
     return {
@@ -316,8 +317,11 @@ def _portable(place: Path) -> str:
 
 
 def curve(folder: RunFolder, metrics: Sequence[str] | dict[str, float]) -> dict[str, list[float]]:
-    """The validations: training minutes, and each metric that tables show."""
+    """The validations: training minutes and steps, and each metric that tables show."""
     names = [n for n in metrics if n in DISTANCES or n in EXACT or n.startswith("AP")]
     validations = [row for row in folder.read_log() if f"val_{names[0]}" in row]
-    found = {"minutes": [round(float(row["minutes"]), 2) for row in validations]}
+    found: dict[str, list[float]] = {
+        "minutes": [round(float(row["minutes"]), 2) for row in validations],
+        "steps": [int(row["step"]) for row in validations],
+    }
     return found | {n: [float(row[f"val_{n}"]) for row in validations] for n in names}

@@ -40,9 +40,17 @@ def test_the_overview_names_presets_methods_and_scales(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "shown", "hidden"),
     [
-        (["multisets"], ["--data.dim", "--input.shared"], ["--data.size", "--input.depth", "--loss.dense"]),
+        (
+            ["multisets"],
+            ["--data.dim", "--data.augment.rotate"],
+            ["--data.augment.zoom", "--data.size", "--input.depth", "--loss.dense"],
+        ),
         (["polygons"], ["--input.hidden"], ["--data.dim", "--data.folder", "--input.shared", "--data.augment.zoom"]),
-        (["mnist"], ["--data.folder"], ["--data.min-objects", "--data.augment.flip", "--input.warmup"]),
+        (
+            ["mnist"],
+            ["--data.folder", "--input.shared"],
+            ["--data.min-objects", "--data.augment.flip", "--input.warmup"],
+        ),
         (["scenes-box"], ["--data.min-objects", "--input.warmup", "--data.size"], ["--data.points", "--input.hidden"]),
         (["folder"], ["--data.augment.zoom", "--input.hidden", "--loss.dense"], ["--data.target", "--data.dim"]),
         (

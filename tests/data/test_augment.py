@@ -48,7 +48,7 @@ def bright_box(image: torch.Tensor) -> list[float]:
 @pytest.mark.parametrize("flip", ["none", "horizontal", "vertical", "both"])
 def test_boxes_follow_the_pixels(flip):
     options = AugmentConfig(flip=flip, zoom=2.0, aspect=0.3, color=0.0)
-    split = augmented(Rectangles(), options, "boxes", seed=3)
+    split = augmented(Rectangles(), options, "boxes", True, seed=3)
     plain = Rectangles().batch(np.arange(64), 0)
     batch = split.batch(np.arange(64), epoch=1)
     assert batch.centers is not None
@@ -77,6 +77,25 @@ def test_points_follow_and_leave():
     torch.testing.assert_close(centers[0, 0], torch.tensor([0.5, 0.5, 0.0]))
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_sets_of_one_size_keep_it(outside: bool):
+    class Shifted(Rectangles):
+        def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+            batch = super().batch(indices, epoch)
+            batch.target.elements.sub_(0.5 * outside)  # some are beyond the image already
+            return batch
+
+    split = augmented(Shifted(), AugmentConfig(zoom=3.0, color=0.0), "boxes", False, seed=3)
+    free = augmented(Shifted(), AugmentConfig(zoom=3.0, color=0.0), "boxes", True, seed=3)
+    batch, cropped, plain = (s.batch(np.arange(64), 1) for s in (split, free, Shifted()))
+    gone = ~cropped.target.mask.any(dim=1)
+    assert batch.target.mask.all()
+    assert 5 < gone.sum() < 64
+    assert torch.equal(pictures(batch)[~gone], pictures(cropped)[~gone])
+    for given, image in zip(pictures(plain)[gone], pictures(batch)[gone]):
+        assert min((given - image).abs().max(), (given.flip(2) - image).abs().max()) < 1e-3  # whole, maybe mirrored
+
+
 def test_categories_stay_and_an_unchanged_view_changes_nothing():
     generator = torch.Generator().manual_seed(0)
     elements = torch.rand(2, 3, 6, generator=generator)
@@ -90,11 +109,11 @@ def test_categories_stay_and_an_unchanged_view_changes_nothing():
 
 
 def test_a_sample_is_a_function_of_seed_epoch_and_index():
-    split = augmented(Rectangles(), AugmentConfig(), "boxes", seed=0)
+    split = augmented(Rectangles(), AugmentConfig(), "boxes", True, seed=0)
     together, alone = split.batch(np.array([5, 9]), 2), split.batch(np.array([9]), 2)
     torch.testing.assert_close(pictures(together)[1], pictures(alone)[0])
     assert torch.equal(together.target.elements[1], alone.target.elements[0])
-    reseeded = augmented(Rectangles(), AugmentConfig(), "boxes", seed=1)
+    reseeded = augmented(Rectangles(), AugmentConfig(), "boxes", True, seed=1)
     for other in (split.batch(np.array([9]), 3), reseeded.batch(np.array([9]), 2)):
         assert not torch.equal(pictures(other), pictures(alone))
 

@@ -32,3 +32,10 @@ def test_a_wide_console_has_one_table_and_a_narrow_one_repeats_the_first_column(
     assert printed(200).count("MLP") == 1
     assert printed(45).count("MLP") == printed(45).count("model") > 1
     assert "size accuracy %" in printed(200)
+
+
+def test_brackets_are_text():
+    text = io.StringIO()
+    table = terminal(["model", "x [mm]"], [["a [/b]", "[red]"]], "speed [m/s]", 60)
+    Console(file=text, width=60).print(table)
+    assert [part in text.getvalue() for part in ("x [mm]", "a [/b]", "[red]", "speed [m/s]")] == [True] * 4

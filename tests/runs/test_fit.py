@@ -136,6 +136,14 @@ def test_errors_name_the_split_and_the_sample():
         memory((inputs, sets), val=(inputs[:2, :3], sets[:2]))
 
 
+def test_the_first_inputs_may_be_empty_sets():
+    inputs, sets = [[], [], [[1.0, 2.0]], []], [[[1.0]]] * 4
+    task = memory((inputs, sets), val=(inputs, sets))
+    assert (task.input_kind, task.input_size, task.max_input_size) == ("set", 2, 1)
+    with pytest.raises(UserError, match=r"sample 1: the input is a vector of 1 numbers, not a vector of 0 numbers"):
+        memory(([[], [1.0]], sets[:2]))
+
+
 def test_options_of_the_data_count(tmp_path):
     rng = np.random.default_rng(0)
     sets = [rng.random((3, 2)) for _ in range(40)]

@@ -15,6 +15,7 @@ from setpredict.core.errors import UserError
 from setpredict.report.page import write_reports
 from setpredict.report.plot import plot_run
 from setpredict.runs.evaluate import evaluate_run
+from setpredict.runs.fit import fit
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
 from setpredict.runs.train import train_run
@@ -162,6 +163,9 @@ def test_a_cache_folder_that_cannot_be_written_stops_no_training(tiny, tmp_path,
     train_run(tiny, "runs/mine", console=QUIET)
     with pytest.raises(UserError, match="you did not train it on this machine"):
         load("runs/mine")
+    inputs = [[[float(n), 1.0]] for n in range(8)]
+    short = {"train.max_steps": 1, "train.batch_size": 4, "encoder.kind": "own_unrecorded:Mine"}
+    assert fit((inputs, inputs), folder="runs/fitted", options=short, console=QUIET).method == "iDSPN"
 
 
 STARTS = {

@@ -1,6 +1,7 @@
 """The files of a run: reads and writes agree, and problems are named."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,14 @@ def test_no_other_module_spells_the_names_of_a_runs_files():
         if path != SOURCE / "runs" / "folder.py" and name in path.read_text(encoding="utf-8")
     ]
     assert found == []
+
+
+def test_scores_are_valid_json_and_numbers_that_are_not_finite_are_nan_again(run):
+    elements = {"matched": 0, "errors": {"x": math.nan}}
+    row = {"steps": None, "metrics": {"AP": math.nan, "size": 1.0}, "elements": elements, "score": (-0.5, math.inf)}
+    run.write_evaluation("test", [row | {"coco": None, "baselines": {"mean": {"elements": elements}}}])
+    json.loads(run.evaluation_path("test").read_text(), parse_constant=pytest.fail)
+    (found,) = run.read_evaluation()
+    assert math.isnan(found["metrics"]["AP"])
+    assert math.isnan(found["baselines"]["mean"]["elements"]["errors"]["x"])
+    assert (found["steps"], found["coco"], found["metrics"]["size"], found["score"][0]) == (None, None, 1.0, -0.5)

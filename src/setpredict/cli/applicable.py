@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from tyro.conf import Suppress
 
-from setpredict.config import Experiment, GradientDescent
+from setpredict.config import AugmentConfig, Experiment, GradientDescent
 
 IMAGES = ("clevr", "scenes", "folder", "coco")
 SETS = ("multisets", "numbering", "mnist", "folder")
@@ -30,7 +30,9 @@ DATA: dict[str, tuple[str, ...]] = {
     "data.max_objects": ("scenes",),
     "data.allow_outside": ("clevr", "folder", "coco"),
     "data.augmented": IMAGES,
-    "data.augment": IMAGES,
+    **{f"data.augment.{field.name}": IMAGES for field in fields(AugmentConfig)},
+    "data.augment.rotate": ("multisets", "mnist", "folder"),
+    "data.augment.shift": ("multisets", "mnist", "folder"),
     "input.size": (),  # the data set decides
     "input.pretrained": (),  # set by input.weights
     "input.dense": (),  # set by whatever needs a dense head

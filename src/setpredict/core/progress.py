@@ -22,7 +22,7 @@ def bar_columns(text: str) -> tuple[ProgressColumn, ...]:
 
     The first three keep their widths in a narrow terminal; the text has what is left, so use it with `expand=True`.
     """
-    rest = TextColumn(text, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    rest = TextColumn(text, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"), markup=False)
     return BarColumn(bar_width=20), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("left"), rest
 
 

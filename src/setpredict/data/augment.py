@@ -30,20 +30,35 @@ class View(NamedTuple):
     flip: Bool[Tensor, "B 2"]
     """Mirrored left to right, and top to bottom."""
 
+    def whole_unless(self, chosen: Bool[Tensor, " B"]) -> View:
+        """The same for the chosen images, and the whole of the others."""
+        keep = chosen[:, None]
+        return View(self.corner * keep, torch.where(keep, self.size, 1.0), self.flip)
 
-def augmented(split: Split, options: AugmentConfig, kind: str, seed: int) -> AugmentedSplit:
-    """A training split of images, different in every epoch; `kind` is what the elements are."""
-    return AugmentedSplit(split, partial(augment_images, options=options, kind=kind), NUMBERS, (seed, "augment"))
+
+def augmented(split: Split, options: AugmentConfig, kind: str, variable: bool, seed: int) -> AugmentedSplit:
+    """A training split of images, different in every epoch; `kind` is what the elements are, and their number may
+    change if it is `variable`."""
+    change = partial(augment_images, options=options, kind=kind, variable=variable)
+    return AugmentedSplit(split, change, NUMBERS, (seed, "augment"))
 
 
-def augment_images(batch: Batch, numbers: Float[Tensor, "B 12"], options: AugmentConfig, kind: str) -> Batch:
-    """Change images at random; elements that are boxes or points (`kind`) follow, for others only the color changes."""
+def augment_images(
+    batch: Batch, numbers: Float[Tensor, "B 12"], options: AugmentConfig, kind: str, variable: bool
+) -> Batch:
+    """Change images at random; elements that are boxes or points (`kind`) follow, for others only the color changes.
+
+    Unless the number of elements is `variable`, an image of which a window would lose some is mirrored at most.
+    """
     assert isinstance(batch.input, Tensor)
     images = change_color(batch.input, numbers[:, 7:], options.color)
     if kind not in ("boxes", "points"):
         return Batch(images, batch.target, batch.index, batch.centers)
     view = draw_view(numbers[:, :7], options)
     target, centers = follow(batch.target, kind, view)
+    if not variable:
+        view = view.whole_unless((target.mask == batch.target.mask).all(dim=1))
+        target, centers = follow(batch.target, kind, view, all_stay=True)
     return Batch(crop(images, view), target, batch.index, None if batch.centers is None else centers)
 
 
@@ -70,8 +85,8 @@ def crop(images: Float[Tensor, "B C H W"], view: View) -> Float[Tensor, "B C H W
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
-def follow(target: Sets, kind: str, view: View) -> tuple[Sets, Float[Tensor, "B N 3"]]:
-    """Boxes or points in the windows, and their centers; what is not visible leaves the set."""
+def follow(target: Sets, kind: str, view: View, all_stay: bool = False) -> tuple[Sets, Float[Tensor, "B N 3"]]:
+    """Boxes or points in the windows, and their centers; what is not visible leaves the set, unless `all_stay`."""
     places = target.elements[..., : 4 if kind == "boxes" else 2]
     moved = torch.cat([_to_window(places[..., i : i + 2], view) for i in range(0, places.shape[-1], 2)], dim=-1)
     if kind == "boxes":
@@ -83,7 +98,7 @@ def follow(target: Sets, kind: str, view: View) -> tuple[Sets, Float[Tensor, "B 
     else:
         stays = ((moved >= 0) & (moved <= 1)).all(dim=-1)
         centers = F.pad(moved, (0, 1))
-    mask = target.mask & stays
+    mask = target.mask if all_stay else target.mask & stays
     elements = torch.cat([moved, target.elements[..., moved.shape[-1] :]], dim=-1) * mask[..., None]
     return Sets(elements, mask), centers * mask[..., None]
 

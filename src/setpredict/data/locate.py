@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from setpredict.core.errors import UserError
 from setpredict.data import load
+from setpredict.data.io.coco_files import json_files, looks_like_coco
 
 if TYPE_CHECKING:
     from setpredict.data.task import SetTask
@@ -64,28 +65,15 @@ def annotation_file(path: Path) -> Path | None:
     other = ("train.jsonl", "val.jsonl", "test.jsonl", "scenes")
     if not path.is_dir() or any((path / name).exists() for name in other):
         return None
-    if any("train" in file.stem and _looks_like_coco(file) for file in _json_files(path)):
+    if any("train" in file.stem and looks_like_coco(file) for file in json_files(path)):
         return path
     files = _coco_files(path)
     return files[0] if len(files) == 1 else None
 
 
-def _json_files(folder: Path) -> list[Path]:
-    return [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json"))]
-
-
 def _coco_files(folder: Path) -> list[Path]:
     """The JSON files in a folder, and in its folder annotations, that look like COCO annotations."""
-    return [file for file in _json_files(folder) if _looks_like_coco(file)]
-
-
-def _looks_like_coco(file: Path) -> bool:
-    """Whether the file has the three lists of an annotation file; it is parsed when it is opened."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return False
-    return all(f'"{name}"' in text for name in ("images", "annotations", "categories"))
+    return [file for file in json_files(folder) if looks_like_coco(file)]
 
 
 def _suggestion(folder: Path) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
+from setpredict.data.io.coco_files import annotation_files
 from setpredict.data.locate import annotation_file
-from setpredict.data.sources.coco import annotation_files, read_ids
+from setpredict.data.sources.coco import read_ids
 from setpredict.data.task import SetTask
 from setpredict.runs.loaded import LoadedRun
 from setpredict.runs.predict import Answer
@@ -31,7 +32,7 @@ class CocoIds:
     """The annotation files."""
     new: dict[str, int] = field(default_factory=dict)
     """Numbers of images that no annotation file has, by path."""
-    used: dict[Any, str] = field(default_factory=dict)
+    used: dict[Any, Path] = field(default_factory=dict)
     """Which image each id was given for."""
 
     def image(self, name: str) -> Any:
@@ -42,10 +43,11 @@ class CocoIds:
         if known is None:
             return self.new.setdefault(path.as_posix(), self._largest + len(self.new) + 1)
         number = self.images[known]
-        if self.used.setdefault(number, known) != known:
+        before = self.used.setdefault(number, path)
+        if before.resolve() != path.resolve():
             raise UserError(
-                f"{self.used[number]} and {known} both have the id {number} in {self.source}: predict the images of "
-                "one annotation file, and name that file with --annotations"
+                f"{before} and {path} both have the id {number} in {self.source}: predict only the images of one "
+                "annotation file, and name that file with --annotations"
             )
         return number
 

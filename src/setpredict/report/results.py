@@ -182,12 +182,12 @@ def drawn(content: Mapping[str, Any], other: Entry | None = None) -> Figure | No
     if not entries:
         return None
     names = [n for n in names if n in entries[0]["curve"]]
-    if len(entries) == 1:
-        return metric_curves(entries[0], [n for n in names if percent(n)] or names[:1])
-    if other is not None:
-        return curves(entries, names[0], [{"row": other["compares"], **other["ours"]}, other])
     every = content["runs"]
-    return curves(entries, names[0], stepped=every if entries != every else ())
+    stepped = [e for e in every if not e.get("after")] if entries != every else []
+    if len(entries) == 1 and not stepped:
+        return metric_curves(entries[0], [n for n in names if percent(n)] or names[:1])
+    pair = [] if other is None else [{"row": other["compares"], **other["ours"]}, other]
+    return curves(entries, names[0], pair, stepped)
 
 
 def time_to(other: Entry) -> str:

@@ -67,6 +67,6 @@ def fit(
     task = data if isinstance(data, SetTask) else memory(data, val=val, test=test, seed=experiment.data.seed)
     task = task.limited(**counts_of(experiment.data))
     train_run(experiment, folder, resume=resume, console=console, task=varied(task, experiment.data))
-    run = load(folder)
+    run = load(folder, allow_own_code=True)  # it has just been trained here
     run.data = task
     return run

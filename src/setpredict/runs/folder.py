@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,10 @@ class Summary(TypedDict):
     seconds: float
     best: list[float]
     ended_by: NotRequired[str]
+
+
+NUMBERS = ("metrics", "errors", "accuracy", "score", "largest")
+"""The fields of scores that hold numbers, which may be NaN."""
 
 
 class Score(TypedDict):
@@ -204,10 +209,10 @@ class RunFolder:
 
     def read_evaluation(self, split: str = "test") -> list[Score] | None:
         """The last evaluation on a split, one row per number of inner steps."""
-        return _read_if_present(self.evaluation_path(split))
+        return _nan_restored(_read_if_present(self.evaluation_path(split)))
 
     def write_evaluation(self, split: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        _write(self.evaluation_path(split), rows)
+        _write(self.evaluation_path(split), _nan_as_null(rows))
 
     def read_record(self) -> dict[str, Any] | None:
         """The row of a table that `setpredict reproduce` made of this run."""
@@ -266,6 +271,28 @@ def here() -> Origin:
 
 def _read_if_present(path: Path) -> Any:
     return read_json(path) if path.is_file() else None
+
+
+def _nan_as_null(values: Any) -> Any:
+    """The same with None for numbers that JSON does not have (NaN and infinity)."""
+    match values:
+        case dict():
+            return {name: _nan_as_null(value) for name, value in values.items()}
+        case list() | tuple():
+            return [_nan_as_null(value) for value in values]
+        case float():
+            return values if math.isfinite(values) else None
+    return values
+
+
+def _nan_restored(values: Any, number: bool = False) -> Any:
+    """The same with NaN for null where a number must be."""
+    match values:
+        case dict():
+            return {name: _nan_restored(value, number or name in NUMBERS) for name, value in values.items()}
+        case list():
+            return [_nan_restored(value, number) for value in values]
+    return math.nan if number and values is None else values
 
 
 def _write(path: Path, values: Any) -> None:

@@ -219,6 +219,14 @@ def test_a_folder_in_the_layout_of_coco(root: Path):
         coco(root / "train2017")
 
 
+def test_other_json_beside_the_annotations(root: Path):
+    folder = root / "train2017"
+    write(root).rename(folder / "my_train.json")
+    (folder / "a_training_log.json").write_text('{"loss": [1, 2]}')
+    for task in (coco(folder, size=8, val=0.0), open_path(folder, size=8)):
+        assert task.name == "my_train"
+
+
 def test_ids_may_be_written_as_floats(root: Path):
     def with_points(made):
         for annotation in made["annotations"]:

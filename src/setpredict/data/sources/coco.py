@@ -15,6 +15,7 @@ from setpredict.core.errors import UserError
 from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
 from setpredict.data.features import SIDES
+from setpredict.data.io.coco_files import annotation_files
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import available_images, image_cache
 from setpredict.data.io.json_text import is_number, short
@@ -82,20 +83,6 @@ def coco(
         groups={"category": (4, 4 + len(names))} if one_hot else {},
         categories={"category": names} if one_hot else {},
     )
-
-
-def annotation_files(path: Path) -> tuple[Path, Path | None]:
-    """The training annotation file at a path, and the test file next to it, if there is one."""
-    chosen = path
-    if path.is_dir():
-        places = [*sorted((path / "annotations").glob("*.json")), *sorted(path.glob("*.json"))]
-        train = [f for f in places if "train" in f.stem]
-        if not train:
-            raise UserError(f"no *train*.json found in {path} or in its folder annotations")
-        # COCO's folder also has files of captions and key points.
-        chosen = next((f for f in train if f.stem.startswith("instances")), train[0])
-    test = chosen.with_name(chosen.name.replace("train", "val"))
-    return chosen, test if test != chosen and test.is_file() else None
 
 
 def read_ids(path: Path) -> tuple[dict[str, Id], dict[Id, str]]:

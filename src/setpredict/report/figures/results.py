@@ -34,7 +34,7 @@ def curves(entries: Sequence[Entry], name: str, pair: Sequence[Entry] = (), step
     if stepped:
         shown.append((stepped, "training steps", ""))
     figure = Figure(figsize=(7 + 2 * len(shown), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[2, 1 if pair else 2][: len(shown)])[0]
+    panels = figure.subplots(1, len(shown), squeeze=False, width_ratios=[1 if title else 2 for *_, title in shown])[0]
     labels = list(dict.fromkeys(e["row"] for e in [*entries, *pair, *stepped]))
     for axes, (group, of, title) in zip(panels, shown):
         lines = [_by_steps(e, name) if of == "training steps" else _own_part(e, group, name) for e in group]
@@ -86,10 +86,12 @@ def _own_part(entry: Entry, entries: Sequence[Entry], name: str) -> tuple[list[f
 
 
 def _by_steps(entry: Entry, name: str) -> tuple[list[float], list[float]]:
-    """A run's training steps at each validation, and the values; the last validation is at its end."""
-    every, values = entry["config"]["train"]["val_every"], _scaled(entry["curve"][name], name)
-    steps = [every * (i + 1) for i in range(len(values))]
-    return [min(step, entry["steps_trained"]) for step in steps], values
+    """A run's training steps at each validation, and the values; older records have the first only by their number."""
+    values = _scaled(entry["curve"][name], name)
+    if "steps" in entry["curve"]:
+        return entry["curve"]["steps"], values
+    every = entry["config"]["train"]["val_every"]
+    return [min(every * (i + 1), entry["steps_trained"]) for i in range(len(values))], values
 
 
 def answers(entries: Sequence[Entry], groups: Groups, name: str) -> Figure:

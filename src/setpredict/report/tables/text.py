@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
+from rich.markup import escape
 from rich.table import Table
 
 from setpredict.metrics.units import shown
@@ -17,7 +18,7 @@ def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = 
     """A table for a console of the given width.
 
     Where it is too narrow, heads are wrapped between words, and columns that still do not fit continue below, next to
-    a copy of the first column. Nothing is cut off.
+    a copy of the first column. Nothing is cut off, and brackets are no markup.
     """
     columns = [[head, *(row[i] for row in cells)] for i, head in enumerate(heads)]
     narrow = [max(map(len, [*head.split(), *texts])) for head, *texts in columns]
@@ -30,13 +31,13 @@ def terminal(heads: Sequence[str], cells: Sequence[Sequence[str]], title: str = 
         blocks[-1].append(i)
     tables = []
     for number, block in enumerate(blocks):
-        name = title if title and number == 0 else None
+        name = escape(title) if title and number == 0 else None
         table = Table(title=name, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         widths = full if _total_width(full, block) <= width else narrow
         for i in block:
-            table.add_column(heads[i], justify="right" if i else "left", width=widths[i], overflow="fold")
+            table.add_column(escape(heads[i]), justify="right" if i else "left", width=widths[i], overflow="fold")
         for row in cells:
-            table.add_row(*(row[i] for i in block))
+            table.add_row(*(escape(row[i]) for i in block))
         tables.append(table)
     return Group(*tables)
 
