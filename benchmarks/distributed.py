@@ -27,9 +27,10 @@ CASES = {  # preset, method, training options that keep the benchmark short
 
 def measure(case: str) -> dict[str, Any]:
     """The time of a step in this process, with and without summing gradients over the processes, in alternation."""
-    from setpredict.build import make_loss, make_task, model_config
+    from setpredict.build import make_loss, make_task
     from setpredict.model import SetPredictor
     from setpredict.presets import preset
+    from setpredict.resolve import model_config
     from setpredict.training.devices import launch, make_fabric
     from setpredict.training.loop import TrainState, forward
 

@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from setpredict.build import make_loss, make_task, model_config, resolved
+from setpredict.build import make_loss, make_task
 from setpredict.config import Experiment
 from setpredict.data.task import SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
+from setpredict.resolve import model_config, resolved
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, forward, update
 

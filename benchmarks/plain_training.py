@@ -22,13 +22,14 @@ from torch.nn.utils import clip_grad_norm_
 from benchmarks import baseline
 from benchmarks.cases import copy_decoder, features_first, stacked
 from benchmarks.machine import describe
-from setpredict.build import make_loss, make_optimizer, make_task, model_config
+from setpredict.build import make_loss, make_optimizer, make_task
 from setpredict.config import Experiment
 from setpredict.core.files import write_text
 from setpredict.core.revision import revision
 from setpredict.data.task import SetTask
 from setpredict.decoders import DSPN
 from setpredict.model import SetPredictor
+from setpredict.resolve import model_config
 from setpredict.studies import configure, studies
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import Step, TrainState, fit

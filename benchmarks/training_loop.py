@@ -13,9 +13,10 @@ import torch
 from rich.console import Console
 from torch.nn.utils import clip_grad_norm_
 
-from setpredict.build import make_loss, make_task, model_config
+from setpredict.build import make_loss, make_task
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
+from setpredict.resolve import model_config
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.training_run import TrainingRun
 from setpredict.training.devices import make_fabric

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from setpredict.build import make_loss, make_task, model_config
+from setpredict.build import make_loss, make_task
 from setpredict.config import DataConfig, Experiment, Implicit, LastSteps, SceneOptions, Unrolled, from_json, to_json
 from setpredict.core.errors import UserError
 from setpredict.data.description import read_description, to_description
@@ -18,6 +18,7 @@ from setpredict.data.render.writer import write_scenes
 from setpredict.data.task import Batch, SetTask
 from setpredict.model import SetPredictor
 from setpredict.presets import PRESETS, Scale, preset, scales_of
+from setpredict.resolve import model_config
 from setpredict.sets import Sets
 from setpredict.studies import configure, studies
 from setpredict.training.devices import make_fabric

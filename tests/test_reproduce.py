@@ -11,7 +11,7 @@ from PIL import Image
 from rich.console import Console
 
 from setpredict import reproduce as module
-from setpredict.build import make_task, model_config
+from setpredict.build import make_task
 from setpredict.cli.main import run
 from setpredict.config import DataConfig, Experiment, LastSteps, from_json
 from setpredict.core.errors import UserError
@@ -20,6 +20,7 @@ from setpredict.presets import SCALES, Scale, preset
 from setpredict.report.row_pictures import row_pictures
 from setpredict.report.tables.paper import TABLES
 from setpredict.reproduce import reproduce
+from setpredict.resolve import model_config
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.loaded import load
 from setpredict.runs.shipped import shipped

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from setpredict.build import make_task, resolved
+from setpredict.build import make_task
 from setpredict.config import DataConfig, Experiment, to_json
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json, write_text
@@ -23,6 +23,7 @@ from setpredict.report.figures.save import save
 from setpredict.report.row_pictures import first_predictions, row_pictures
 from setpredict.report.tables.records import lay_out
 from setpredict.report.tables.text import terminal
+from setpredict.resolve import resolved
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.folder import RunFolder, here
 from setpredict.runs.loaded import LoadedRun, load

@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 import typing
+import warnings
 
 import pytest
 
 from setpredict.cli import commands
-from setpredict.cli.main import COMMANDS, LISTS, REPORT, joined, run
+from setpredict.cli.main import COMMANDS, LISTS, REPORT, joined, main, run
 from setpredict.core.errors import NotFinite, UserError
 
 FRESH = [sys.executable, "-m", "setpredict"]
@@ -196,3 +197,16 @@ def test_all_of_several_lists_arrive(monkeypatch):
     monkeypatch.setitem(COMMANDS, "plot", plot)
     assert run(["plot", "--samples", "0", "--steps", "1", "--samples", "3", "--steps=2"]) == 0
     assert seen == [((0, 3), (1, 2))]
+
+
+def test_a_warning_is_one_line_and_said_once(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["setpredict", "--version"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit):
+            main()
+        for text in ("skipped 1 of 6 images", "skipped 1 of 6 images", "Glyph 1 missing", "Glyph 2 missing"):
+            warnings.warn(text, stacklevel=1)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "setpredict: skipped 1 of 6 images"
+    assert "lacks some letters" in second

@@ -133,3 +133,13 @@ def test_the_error_of_a_folder_that_is_only_read_names_the_file(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"(Not a directory|File exists): '.*file.*'"):
         write_text(tmp_path / "file" / "name", "text")
+
+
+def test_a_temporary_file_of_a_running_process_may_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Between its listing and a look at its age, as when another process replaces its file."""
+    old, glob = tmp_path / ".a.x1.tmp", Path.glob
+    old.write_text("half")
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: [self / ".b.x2.tmp", *glob(self, pattern)])
+    assert remove_temporary([tmp_path / "c"], [tmp_path]) == [old]
+    assert names(tmp_path) == []

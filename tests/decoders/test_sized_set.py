@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from setpredict import DSPN, Code, DeepSetEncoder, GradientDescent
-from setpredict.build import make_task, model_config
+from setpredict.build import make_task
 from setpredict.config import DataConfig, DecoderConfig, EncoderConfig, Experiment, InputConfig, LossConfig
 from setpredict.core.errors import UserError
 from setpredict.decoders import SizedSet, initial_set
 from setpredict.model import SetPredictor
+from setpredict.resolve import model_config
 from setpredict.sets import Sets
 
 N = 342

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from setpredict import Code, DeepSetEncoder, ResNetEncoder
-from setpredict.build import make_task, model_config
+from setpredict.build import make_task
 from setpredict.config import DecoderConfig, EncoderConfig, GradientDescent, InputConfig, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.encoders import MLP, ConvEncoder, ImageEncoder, PositionEmbedding, SetTokens, VectorTokens
 from setpredict.encoders.tokens import padded_tokens, present
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
+from setpredict.resolve import model_config
 from setpredict.sets import Sets
 
 SLOTS = DecoderConfig("slots", GradientDescent(steps=2), width=8, hidden=(8,))

@@ -4,8 +4,10 @@ from itertools import combinations, permutations
 
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 
 from setpredict import Sets, UserError
+from setpredict.matching import assign
 from setpredict.metrics.matched import ElementErrors, Layout, MatchedErrors, match
 
 LAYOUT = Layout(
@@ -103,3 +105,47 @@ def test_a_pair_however_far_is_better_than_none():
 def test_other_features_are_an_error():
     with pytest.raises(UserError, match="predicted elements have 4 features, the target's have 5"):
         MatchedErrors(LAYOUT).update(Sets(torch.zeros(1, 1, 4), torch.ones(1, 1)), Sets.from_list([torch.zeros(1, 5)]))
+
+
+def reference_pairs(predicted: Sets, target: Sets) -> list[list[int]]:
+    """The pairs of each sample by itself, found by SciPy among its present elements only."""
+    found = []
+    for a, p, b, t in zip(predicted.elements, predicted.present, target.elements, target.present):
+        index, rows, columns = torch.full((len(t),), -1), p.nonzero().flatten(), t.nonzero().flatten()
+        i, j = linear_sum_assignment(torch.cdist(a[rows].double(), b[columns].double()).numpy())
+        index[columns[j]] = rows[i]
+        found.append(index.tolist())
+    return found
+
+
+@pytest.mark.parametrize(("N", "M"), [(0, 0), (0, 3), (3, 0), (1, 6), (6, 1), (5, 5)])
+@pytest.mark.parametrize("at_once", [1, 100, 1 << 22])
+def test_batches_are_matched_in_chunks(N: int, M: int, at_once: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("setpredict.metrics.matched.COSTS_AT_ONCE", at_once)
+    counts = []
+
+    def counted(costs: torch.Tensor, *masks: torch.Tensor) -> torch.Tensor:
+        counts.append((len(costs), costs.numel()))
+        return assign(costs, *masks)
+
+    monkeypatch.setattr("setpredict.metrics.matched.assign", counted)
+    predicted, target = make_data(20, N, M)
+    assert match(predicted, target)[0].tolist() == reference_pairs(predicted, target)
+    assert sum(samples for samples, _ in counts) == 20
+    assert all(samples == 1 or costs <= at_once for samples, costs in counts)
+    assert sum(costs for _, costs in counts) <= 20 * max(N, M + N) * M
+
+
+def test_only_missing_predictions_cost_memory(monkeypatch: pytest.MonkeyPatch):
+    shapes = []
+
+    def recorded(costs: torch.Tensor, *masks: torch.Tensor) -> torch.Tensor:
+        shapes.append(costs.shape)
+        return assign(costs, *masks)
+
+    monkeypatch.setattr("setpredict.metrics.matched.assign", recorded)
+    full = Sets(torch.rand(2, 4, 3), torch.ones(2, 4))
+    match(full, full)
+    match(Sets(full.elements, torch.tensor([[1.0, 1, 1, 0], [1, 0, 0, 0]])), full)
+    match(full[[]], full[[]])
+    assert shapes == [(2, 4, 4), (2, 4 + 3, 4)]

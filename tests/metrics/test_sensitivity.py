@@ -1,16 +1,20 @@
 """Sensitivity: loops that amplify rounding errors are told from those that converge."""
 
 import json
-from dataclasses import replace
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
 import torch
 
 from setpredict.config import GradientDescent, TrainConfig
+from setpredict.core.errors import NotFinite
 from setpredict.metrics.sensitivity import CHANGE, Sensitivity, sensitivity
 from setpredict.presets import preset
 from setpredict.report.quality import warning
 from setpredict.runs.evaluate import evaluate_run
+from setpredict.runs.folder import RunFolder
 from setpredict.runs.train import train_run
 from setpredict.sets import Sets
 from setpredict.training.evaluation import Evaluation
@@ -79,3 +83,35 @@ def test_a_list_valued_decoder_has_none(tmp_path: Path):
 
 def test_a_text_names_the_number_of_samples():
     assert str(Sensitivity(32, 3, 0.57)).endswith("moves 3 of 32 predictions visibly, by up to 0.57")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_changed_prediction_that_is_not_finite_has_moved(value: float):
+    calls = []
+
+    def decode(z: torch.Tensor) -> Sets:
+        calls.append(z)
+        found = as_sets(torch.arange(4.0).repeat(len(z), 1))
+        if len(calls) == 2:
+            found.elements[1, 2] = value
+            found.mask[2, 0] = value
+        return found
+
+    seen = sensitivity(decode, torch.ones(5, 2))
+    assert seen == Sensitivity(5, 2, math.inf)
+    assert str(seen).endswith("moves 2 of 5 predictions visibly, some of them to NaN or infinity")
+
+
+def test_a_prediction_that_is_not_finite_without_a_change_is_an_error():
+    with pytest.raises(NotFinite):
+        sensitivity(lambda z: as_sets(torch.full((len(z), 4), torch.nan)), torch.ones(5, 2))
+
+
+def test_a_stored_infinity_is_reported_alike(tmp_path: Path):
+    row = Evaluation("test", 10, 32, sensitivity=Sensitivity(32, 1, math.inf))
+    run = RunFolder(tmp_path)
+    run.write_evaluation("test", [asdict(row)])
+    stored = run.read_evaluation()
+    assert stored is not None
+    assert warning([Evaluation.from_dict(stored[0])]) == warning([row])
+    assert "moves 1 of 32 predictions visibly, some of them to NaN or infinity: the inner loop" in warning([row])

@@ -9,7 +9,6 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from setpredict.build import model_config
 from setpredict.config import DataConfig, DecoderConfig, Experiment, InputConfig, TrainConfig
 from setpredict.core.errors import UserError
 from setpredict.data import load, open_path
@@ -18,6 +17,7 @@ from setpredict.model import SetPredictor
 from setpredict.report.data_check import check
 from setpredict.report.data_findings import findings
 from setpredict.report.settings import print_settings
+from setpredict.resolve import model_config
 from setpredict.runs.train import train_run
 
 
@@ -38,6 +38,27 @@ def test_constant_and_one_hot_columns_and_a_missing_test_split(tmp_path: Path):
     assert "The same in every element: x1." in found
     assert "x2, x3 are a one-hot category, and are treated as one." in found
     assert "its own target" not in found
+
+
+def test_large_numbers_and_numbers_as_text(tmp_path: Path):
+    start = 1_700_000_000
+    records = [{"input": [i], "set": [[5e6, start + i, f"{i / 7:.2f}"], [5e6, start, "0"]]} for i in range(60)]
+    (tmp_path / "task.json").write_text('{"features": ["height", "time", "cost"]}')
+    text = io.StringIO()
+    summary = check(write(tmp_path, records), out=tmp_path / "a.png", console=Console(file=text, width=120))
+    found, low, high = " ".join(summary.advice), *summary.ranges["time"]
+    assert "The same in every element: height." in found
+    assert "cost has" in found
+    assert "write them without quotes" in found
+    assert (low, high) == pytest.approx((start, start + 59), abs=7)  # some samples are held out
+    assert f"{low:.0f}" in text.getvalue()
+    assert "others" in text.getvalue()  # of more categories than are listed
+
+
+def test_points_with_categories_may_be_named_as_such(tmp_path: Path):
+    Image.new("RGB", (40, 20)).save(tmp_path / "a.png")
+    write(tmp_path, [{"input": "a.png", "set": [[i, 3, "cat"], [5, 7, "dog"]]} for i in range(20)])
+    assert '"kind": "points" in task.json' in " ".join(findings(open_path(tmp_path, size=16)))
 
 
 def test_auto_encoders_and_complete_data(tmp_path: Path):

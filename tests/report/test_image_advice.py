@@ -12,7 +12,8 @@ from PIL import Image
 from setpredict.build import make_task
 from setpredict.config import DataConfig
 from setpredict.data import open_path
-from setpredict.report.image_advice import crowding, image_advice
+from setpredict.encoders.images.dense import Cells, assign_cells
+from setpredict.report.image_advice import AT_ONCE, crowding, image_advice
 
 
 def test_crowding_is_what_counting_finds():
@@ -24,6 +25,18 @@ def test_crowding_is_what_counting_finds():
             cells = Counter((int(x * 64 / stride), int(y * 64 / stride)) for x, y in centers[b][mask[b]].tolist())
             lost += sum(n - 1 for n in cells.values())
         assert abs(crowding(mask, centers, sizes, 64, stride).lost - lost / int(mask.sum())) < 1e-9
+
+
+def test_few_images_are_compared_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    counts = []
+
+    def counted(mask: torch.Tensor, *given) -> Cells:
+        counts.append(len(mask))
+        return assign_cells(mask, *given)
+
+    monkeypatch.setattr("setpredict.report.image_advice.assign_cells", counted)
+    crowding(torch.ones(100, 5, dtype=torch.bool), torch.rand(100, 5, 2), torch.rand(100, 5), 64, 8)
+    assert (sum(counts), max(counts)) == (100, AT_ONCE)
 
 
 @pytest.mark.parametrize("element", [[4, 5], [4, 5, "cat"], [4, 5, 4, 9]])

@@ -19,7 +19,7 @@ from setpredict.config import DataConfig, DecoderConfig, Experiment, InputConfig
 from setpredict.core.errors import UserError
 from setpredict.data.task import Fields
 from setpredict.report.figures.overlay import draw_answer, overlay
-from setpredict.report.result_files import CocoIds
+from setpredict.report.result_files import CocoIds, _cell
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.inputs import find_inputs
 from setpredict.runs.loaded import load
@@ -131,6 +131,14 @@ def test_two_images_never_share_an_id():
     for other in ("images/val_0.png", "more/train_0.png"):
         with pytest.raises(UserError, match=f"images/train_0.png and {other} both have the id 1 in .* --annotations"):
             ids.image(other)
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(1700000013.6295757, 2, "1700000013.6295757"), (0.30000001192, 2, "0.30000001"), (5.0, 0, "5"), ("a", 0, "a")],
+)
+def test_numbers_in_csv_keep_what_tells_them_apart(value, decimals: int, text: str):
+    assert _cell(value, decimals)[:15] == text[:15]
 
 
 def test_csv_and_json_name_features_and_categories(images: Path, run: Path, tmp_path: Path, capsys):

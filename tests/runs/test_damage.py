@@ -181,9 +181,10 @@ def test_temporary_files_of_a_killed_training_are_swept_on_resuming(tiny, run_fo
 
 def test_a_checkpoint_written_elsewhere_is_complete(tiny, tmp_path):
     """`save_checkpoint` alone: the file has its checksum, and is readable by torch alone."""
-    from setpredict.build import make_task, model_config
+    from setpredict.build import make_task
     from setpredict.core.checksums import verify_zip_checksum
     from setpredict.model import SetPredictor
+    from setpredict.resolve import model_config
 
     fabric = make_fabric(tiny.train)
     model = SetPredictor.from_config(model_config(tiny, make_task(tiny.data)))

@@ -7,9 +7,10 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from setpredict.build import make_loss, make_task, model_config
+from setpredict.build import make_loss, make_task
 from setpredict.model import SetPredictor
 from setpredict.presets import Method, preset
+from setpredict.resolve import model_config
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit
 

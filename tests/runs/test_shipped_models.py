@@ -8,12 +8,12 @@ import torch
 import tyro
 
 import setpredict
-from setpredict.build import model_config
 from setpredict.cli.main import run
 from setpredict.cli.train import TrainOptions
 from setpredict.core.errors import UserError
 from setpredict.model import SetPredictor
 from setpredict.presets import preset
+from setpredict.resolve import model_config
 from setpredict.runs.card import Card
 from setpredict.runs.evaluate import evaluate_run
 from setpredict.runs.loaded import load

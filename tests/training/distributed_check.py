@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from setpredict.build import make_loss, make_task, model_config
+from setpredict.build import make_loss, make_task
 from setpredict.config import (
     DataConfig,
     DecoderConfig,
@@ -18,6 +18,7 @@ from setpredict.config import (
     TrainConfig,
 )
 from setpredict.model import SetPredictor
+from setpredict.resolve import model_config
 from setpredict.training.devices import launch, make_fabric
 from setpredict.training.evaluation import evaluate
 from setpredict.training.loop import TrainState, fit, share_buffers

@@ -9,10 +9,11 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
-from setpredict.build import make_loss, make_task, model_config
+from setpredict.build import make_loss, make_task
 from setpredict.config import Experiment, TrainConfig
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.model import SetPredictor
+from setpredict.resolve import model_config
 from setpredict.training import devices
 from setpredict.training.devices import make_fabric
 from setpredict.training.loop import TrainState, count_in, fit, fraction_done, initial_keys, update

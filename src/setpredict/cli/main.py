@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import tyro
 
@@ -15,7 +18,7 @@ from setpredict.cli.evaluate import evaluate
 from setpredict.cli.export import export, site
 from setpredict.cli.predict import predict
 from setpredict.cli.train import train
-from setpredict.core.errors import UserError, did_you_mean
+from setpredict.core.errors import UserError, did_you_mean, first_line
 from setpredict.core.progress import is_first_process
 
 REPORT = "\nThis is a bug in setpredict, not a mistake of yours. Please report it with the traceback above."
@@ -58,7 +61,22 @@ LISTS = {
 
 
 def main() -> None:
+    warnings.showwarning = _show_warning
     sys.exit(run(sys.argv[1:]))
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """One line on stderr, without the place in the code."""
+    text = first_line(message) if isinstance(message, Warning) else message
+    if text.startswith("Glyph "):  # one warning for each letter
+        text = "The font of the figures lacks some letters of the data's names; they are drawn as empty boxes."
+    _say_once(text)
+
+
+@cache
+def _say_once(text: str) -> None:
+    if is_first_process():
+        print(f"setpredict: {text}", file=sys.stderr)
 
 
 def run(arguments: Sequence[str]) -> int:

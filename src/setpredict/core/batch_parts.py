@@ -51,7 +51,7 @@ def compute_in_parts(
     [(2, tensor([0., 2., 2., 2.]))]
     """
     B, fewest = len(samples), -(-FEWEST_ROWS // rows)
-    count = workers(B * rows // thread_rows)
+    count = workers(min(B, B * rows // thread_rows))
     edges = [B * i // count for i in range(count + 1)]
     results: list[tuple[int, Result]] = [None] * count  # pyright: ignore[reportAssignmentType]
 

@@ -8,7 +8,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def read_json(path: Path, most: int | None = LARGEST_JSON) -> Any:
         size = path.stat().st_size
         if most is not None and size > most:
             raise UserError(f"{path} has {size:,} bytes, expected a JSON file of at most {most:,}")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"{path} not found") from None
     except UserError:
@@ -125,7 +125,10 @@ def remove_temporary(files: Iterable[Path], folders: Iterable[Path], minutes: fl
     found = {leftover for file in files for leftover in file.parent.glob(f".{_literal(file.name)}.*.tmp")}
     before = time.time() - 60 * minutes
     for folder in folders:
-        found |= {leftover for leftover in folder.glob(".*.tmp") if leftover.lstat().st_mtime < before}
+        for leftover in folder.glob(".*.tmp"):
+            with suppress(FileNotFoundError):  # another process has just finished writing
+                if leftover.lstat().st_mtime < before:
+                    found.add(leftover)
     found = {leftover for leftover in found if leftover.is_file()}
     for leftover in found:
         leftover.unlink(missing_ok=True)

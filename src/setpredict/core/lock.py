@@ -43,7 +43,7 @@ def process_lock(path: Path, what: str) -> Iterator[None]:
 
 
 def check_unlocked(path: Path, what: str) -> None:
-    """Raise the same error if a process holds the lock, without taking it."""
+    """Raise the same error if a process holds the lock; otherwise, hold it only for a moment."""
     if path.exists():
         os.close(_acquire(path, what))
 

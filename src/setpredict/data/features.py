@@ -146,10 +146,13 @@ def one_hot_columns(values: Float[np.ndarray, "M C"]) -> tuple[tuple[int, int], 
     usable = ((values == 0) | (values == 1)).all(axis=0) & (
         values.max(axis=0, initial=0) > values.min(axis=0, initial=1)
     )
+    ones = [0, *(values == 1).sum(axis=0).cumsum().tolist()]  # before each column
     found: list[tuple[int, int]] = []
     for width in range(int(usable.sum()) if M > 1 else 0, 1, -1):
         for first in range(C - width + 1):
             end = first + width
+            if ones[end] - ones[first] != M:  # fast, and rules out nearly all
+                continue
             if usable[first:end].all() and (values[:, first:end].sum(axis=1) == 1).all():
                 found.append((first, end))
                 usable[first:end] = False

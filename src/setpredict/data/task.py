@@ -175,21 +175,25 @@ class SetTask:
         )
 
     def denormalize(self, elements: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """Convert predicted or target elements to the user's units."""
+        """Convert predicted or target elements to the user's units, in the precision of the given tensor."""
         if self.scale is not None:
             elements = elements * torch.tensor(self.scale, dtype=elements.dtype, device=elements.device)
         if self.offset is not None:
             elements = elements + torch.tensor(self.offset, dtype=elements.dtype, device=elements.device)
         return elements
 
-    def normalize_input(self, input: Tensor | Sets) -> Tensor | Sets:
-        """Convert inputs in the user's units (vectors (B, V) or sets) to those of batches; images are unchanged."""
+    def normalize_input(self, input: Tensor | Sets | np.ndarray | Sequence) -> Tensor | Sets:
+        """Convert inputs in the user's units to those of batches: vectors (B, V), or sets, which may be a list of
+        arrays; images are unchanged."""
+        if not isinstance(input, (Tensor, Sets)):
+            input = Sets.from_list(input) if self.input_kind == "set" else torch.as_tensor(np.asarray(input))
         if self.input_scale is None or self.input_offset is None:
             return input
-        if isinstance(input, Sets):
-            elements = self._to_range(input.elements) * (input.mask > 0)[..., None]
-            return Sets(elements, input.mask)
-        return self._to_range(input)
+        values = input.elements if isinstance(input, Sets) else input
+        if values.shape[-1] != self.input_size:
+            raise UserError(f"inputs of {self.name} have {self.input_size} numbers, got shape {tuple(values.shape)}")
+        values = self._to_range(values if values.is_floating_point() else values.double())
+        return Sets(values * (input.mask > 0)[..., None], input.mask) if isinstance(input, Sets) else values
 
     def denormalize_input(self, input: Tensor | Sets) -> Tensor | Sets:
         """Convert the inputs of batches to the user's units: the inverse of `normalize_input`."""

@@ -1,4 +1,4 @@
-"""The dense head alone as a decoder: its best cells are the predicted set."""
+"""The dense head alone as a decoder: its proposals are the predicted set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from setpredict.sets import Prediction
 
 
 class DenseDecoder(nn.Module):
-    """The proposals of the dense head: local maxima of the presence, at most N.
+    """The proposals of the dense head: its best cells, merged into one element per object, at most N.
 
     It has no parameters and passes no gradients back: the head is trained by its own loss. On images it is the baseline
     that a set decoder must beat.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torchmetrics import Metric
@@ -19,6 +20,8 @@ from setpredict.sets import Sets
 
 FAR = 1e6
 """The cost of leaving a true element without a predicted one: more than any distance in units of the model."""
+COSTS_AT_ONCE = 1 << 22
+"""How many costs of (predicted, true) pairs exist at a time: 32 MB in float64, with enough sets for several threads."""
 
 
 @dataclass
@@ -74,14 +77,18 @@ def match(predicted: Sets, target: Sets, numbers: Sequence[int] = ()) -> tuple[I
     tensor([[ 1, -1,  0]])
     """
     chosen = list(numbers) or slice(None)
-    present, wanted = predicted.present, target.present  # (B, N), (B, M)
+    present, wanted = predicted.present.cpu(), target.present.cpu()  # (B, N), (B, M)
     a, b = (s.elements.detach().cpu().double()[..., chosen] for s in (predicted, target))
     (B, N), M = present.shape, wanted.shape[1]
-    distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")  # (B, N, M)
-    nobody = distance.new_full((B, M, M), FAR)  # one more row per true element: leaving it without a pair
-    rows = torch.cat([present.cpu(), torch.ones(B, M, dtype=torch.bool)], dim=1)
-    index = assign(torch.cat([distance.clamp(max=FAR / 2), nobody], dim=1), rows, wanted.cpu())  # (B, M)
-    return index.masked_fill(index >= N, -1), present.cpu()
+    extra = max([0, *(wanted.sum(dim=1) - present.sum(dim=1)).tolist()])  # rows for true elements without a pair
+    rows = F.pad(present, (0, extra), value=True)
+    index = torch.empty(B, M, dtype=torch.long)
+    step = max(1, COSTS_AT_ONCE // max(1, (N + extra) * M))
+    for start in range(0, B, step):
+        i = slice(start, start + step)
+        distance = torch.cdist(a[i], b[i], compute_mode="donot_use_mm_for_euclid_dist").clamp_(max=FAR / 2)
+        index[i] = assign(F.pad(distance, (0, 0, 0, extra), value=FAR), rows[i], wanted[i])  # costs (b, N + extra, M)
+    return index.masked_fill(index >= N, -1), present
 
 
 class MatchedErrors(Metric):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,16 +30,17 @@ class Sensitivity:
     moved: int
     """How many become another set: a number or the mask of an element moves by more than `VISIBLE`."""
     largest: float
-    """The farthest that any number or mask moves."""
+    """The farthest that any number or mask moves; infinity if one is no longer finite (NaN once stored)."""
 
     @property
     def is_chaotic(self) -> bool:
         return self.moved > 0
 
     def __str__(self) -> str:
+        far = f"by up to {self.largest:.2g}" if math.isfinite(self.largest) else "some of them to NaN or infinity"
         return (
             f"A change of the latent vector by a millionth moves {self.moved} of {self.samples} predictions visibly, "
-            f"by up to {self.largest:.2g}"
+            f"{far}"
         )
 
 
@@ -54,6 +56,9 @@ def sensitivity(decode: Callable[[Float[Tensor, "B L"]], Sets], code: Float[Tens
     direction = direction.to(code) / direction.to(code).norm(dim=1, keepdim=True)
     changed = code + CHANGE * code.norm(dim=1, keepdim=True) * direction
     a, b = (decode(z).features_with_mask.cpu().double() for z in (code, changed))
+    lost = ~b.isfinite().flatten(1).all(dim=1)  # (B,), which cannot be compared
+    b = torch.where(lost[:, None, None], a, b)
     pairs = assign(torch.cdist(a, b))  # elements that have only changed places are no change
     distance = (take(a, pairs) - b).abs().flatten(1).amax(dim=1) if a.numel() else a.new_zeros(B)
+    distance[lost] = math.inf
     return Sensitivity(B, int((distance > VISIBLE).sum()), float(distance.amax()) if B else 0.0)

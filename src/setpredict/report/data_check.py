@@ -25,6 +25,8 @@ from setpredict.report.image_advice import image_advice
 
 BINS = 16
 """The largest number of rows in the histogram of set sizes."""
+CATEGORIES = 50
+"""Of more categories, the most frequent ones are listed."""
 BAR_WIDTH = 24
 """The length of the histogram's longest bar in characters."""
 
@@ -95,12 +97,12 @@ def summarize(task: SetTask, sheet: Path, batch: int = 4096) -> Summary:
                 low = torch.minimum(low, elements.amin(0))
                 high = torch.maximum(high, elements.amax(0))
                 counts += (elements > 0.5).sum(0)
-    low, high = task.denormalize(low).tolist(), task.denormalize(high).tolist()
+    low, high = (task.denormalize(values.double()).tolist() for values in (low, high))
     return Summary(
         what=repr(task),
         counts={name: len(task.split(name)) for name in sizes},
         sizes={name: dict(sorted(c.items())) for name, c in sizes.items()},
-        ranges={task.feature_names[i]: (low[i], high[i]) for i in task.numbers},
+        ranges={task.feature_names[i]: (low[i], high[i]) for i in task.numbers if low[i] <= high[i]},
         categories={
             group: dict(zip(task.categories[group], counts[first:end].tolist()))
             for group, (first, end) in task.groups.items()
@@ -121,19 +123,29 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     table.add_section()
     table.add_row("all", *(str(n) for n in summary.counts.values()), "")
     console.print(table)
-    table = Table("feature", "smallest", "largest", title="Numbers in the training sets")
-    for name, (low, high) in summary.ranges.items():
-        table.add_row(escape(name), f"{low:.4g}", f"{high:.4g}")
-    console.print(table)
+    if summary.ranges:
+        table = Table("feature", "smallest", "largest", title="Numbers in the training sets")
+        for name, (low, high) in summary.ranges.items():
+            table.add_row(escape(name), *_told_apart(low, high))
+        console.print(table)
     for group, counts in summary.categories.items():
         table = Table(escape(group), "elements")
-        for name, count in counts.items():
+        listed = counts if len(counts) <= CATEGORIES else dict(Counter(counts).most_common(CATEGORIES))
+        for name, count in listed.items():
             table.add_row(escape(name), str(count))
+        if len(listed) < len(counts):
+            table.add_row(f"{len(counts) - len(listed):,} others", str(sum(counts.values()) - sum(listed.values())))
         console.print(table)
     for line in summary.advice:
         console.print(line, highlight=False, markup=False)
     note = " (replaced the one that was there)" if summary.replaced else ""
     console.print(f"Examples: {summary.sheet}{note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _told_apart(low: float, high: float) -> tuple[str, str]:
+    """Two numbers with four digits, or as many as tell them apart."""
+    texts = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in (4, 7, 11, 15)]
+    return next((pair for pair in texts if pair[0] != pair[1]), texts[0])
 
 
 def size_bins(sizes: dict[str, dict[int, int]]) -> list[tuple[str, list[int]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from setpredict.data.inside_out import inside_out_boxes
@@ -10,6 +12,8 @@ from setpredict.data.task import SetTask
 
 EDGE = 0.01
 """Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
+MANY_NUMBERS = 20
+"""More categories than that, all of them numbers, are probably quantities."""
 LOOKED_AT = 4096
 """Training sets that are looked at."""
 
@@ -26,7 +30,7 @@ def findings(task: SetTask) -> list[str]:
     if not len(task.train):
         return [*found, "There are no training samples: this data is for evaluation only."]
     sets = some_target_sets(task.train, LOOKED_AT)
-    elements = task.denormalize(sets.elements[sets.mask]).double().numpy()  # (M, D)
+    elements = sets.elements[sets.mask].double().numpy()  # (M, D)
     if not len(elements):
         return [*found, "Every training set is empty."]
     constant = [task.feature_names[i] for i in task.numbers if np.ptp(elements[:, i]) == 0 and len(elements) > 1]
@@ -42,9 +46,26 @@ def findings(task: SetTask) -> list[str]:
             "The elements are plain vectors. If they are boxes: these are left, top, right, bottom (not x, y, width, "
             'height, nor a center), then only categories, as text ("3", not 3).'
         )
+    elif task.kind == "vectors" and task.input_kind == "image" and task.numbers in ([0, 1], [0, 1, 2]):
+        found.append(
+            'The elements are plain vectors. If they are points in the image, say "kind": "points" in task.json.'
+        )
+    for name, categories in task.categories.items():
+        if len(categories) > MANY_NUMBERS and all(map(_is_number, categories)):
+            found.append(
+                f"{name} has {len(categories)} categories that are all numbers. If they are quantities, write them "
+                "without quotes."
+            )
     if task.kind == "boxes":
         found += _odd_boxes(sets.elements[sets.mask][:, :4].double().numpy())
     return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _odd_boxes(boxes: np.ndarray) -> list[str]:

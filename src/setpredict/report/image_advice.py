@@ -14,6 +14,8 @@ from setpredict.encoders.images.dense import assign_cells
 
 SAMPLES = 512
 """Training images to look at."""
+AT_ONCE = 16
+"""How many of them are compared at a time, object by object."""
 SMALL = 6.0
 """Objects of fewer pixels than this are hard to see."""
 CROWDED = 0.02
@@ -68,7 +70,8 @@ def _size_advice(task: SetTask, pixels: float) -> list[str]:
 def crowding(mask: Tensor, centers: Tensor, sizes: Tensor, image_size: int, stride: int) -> Crowding:
     """The share of the objects that a dense head on a map of this stride cannot see."""
     side = -(-image_size // stride)
-    kept = len(assign_cells(mask, centers, sizes, side, side).element)
+    parts = zip(mask.split(AT_ONCE), centers.split(AT_ONCE), sizes.split(AT_ONCE))
+    kept = sum(len(assign_cells(*part, side, side).element) for part in parts)
     return Crowding(stride, 1 - kept / max(int(mask.sum()), 1))
 
 

@@ -120,12 +120,18 @@ def check_boxes(task: SetTask, option: str) -> None:
 def write_csv(path: Path, answers: Sequence[Answer], task: SetTask) -> None:
     """Write one line per element: the input, the score, and numbers and categories by name."""
     names = [task.feature_names[i] for i in task.numbers] + list(task.spoken or task.groups)
+    decimals = {task.feature_names[i]: places for i, places in zip(task.numbers, task.decimals)}
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["input", "score", *names])
     for answer in answers:
         for i in range(len(answer)):
             values = answer.fields[i].numbers | answer.fields[i].categories
-            cells = [v if isinstance(v, str) else f"{v:.9g}" for v in (values[name] for name in names)]
+            cells = [_cell(values[name], decimals.get(name, 0)) for name in names]
             writer.writerow([answer.input, f"{float(answer.scores[i]):.4f}", *cells])
     write_text(path, text.getvalue())
+
+
+def _cell(value: float | str, decimals: int) -> str:
+    """Text, or a number with six more decimals than tell its values apart, also where it is large: a time, say."""
+    return value if isinstance(value, str) else f"{round(value, decimals + 6):.15g}"

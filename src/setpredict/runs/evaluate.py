@@ -126,6 +126,9 @@ def evaluate_run(
     run.model.to(fabric.device)
     batch_size = batch_size or batch_size_for(fabric.device, run.experiment.train)
     task = open_data(run, data)
+    if isinstance(data, str | Path) and not len(task.train) and _is_own(data, run):
+        seen = f"{data} has no test split: these are all its samples, and the model was trained on most of them."
+        console.print(seen, style="yellow", markup=False, highlight=False)
     loss, workers = make_loss(run.experiment.loss, task), run.experiment.train.workers
     with together(fabric, "Evaluate again."):
         others = trivial_predictions(_training_sets(run, data, task), loss, task.variable) if trivial else {}
@@ -164,6 +167,12 @@ def open_data(run: LoadedRun, data: Data | None) -> SetTask:
     if isinstance(data, DataConfig):
         return make_task(data)
     return open_like(data, run.task, target=own.target, boxes=own.boxes, seed=own.seed, allow_outside=own.allow_outside)
+
+
+def _is_own(data: str | Path, run: LoadedRun) -> bool:
+    """Whether a path is where the run's own data are."""
+    own = run.experiment.data.folder
+    return own is not None and Path(data).expanduser().resolve() == Path(own).resolve()
 
 
 def check_steps(model: SetPredictor, steps: Sequence[int | None], name: str) -> None:

@@ -50,8 +50,8 @@ def _files(folder: Path, task: SetTask, without: Path | None) -> list[str]:
 
 
 def _is_text(text: str, task: SetTask) -> bool:
-    """Whether it is JSON and not a path: numbers begin with a bracket."""
-    return task.input_kind != "image" and text.lstrip().startswith("[")
+    """Whether it is JSON and not a path: numbers begin with a bracket, and an object is refused as text."""
+    return task.input_kind != "image" and text.lstrip().startswith(("[", "{"))
 
 
 def _is_pattern(text: str) -> bool:

@@ -11,7 +11,7 @@ from setpredict.config import DataConfig, Experiment, LossConfig, from_dict
 from setpredict.core.errors import UserError, did_you_mean
 from setpredict.data.description import changed_since, read_description
 from setpredict.data.task import SetTask
-from setpredict.model import CONFIG, SetPredictor, read_config
+from setpredict.model import CONFIG, WEIGHTS, SetPredictor, read_config
 from setpredict.runs.card import Card
 from setpredict.runs.folder import DESCRIPTION, RunFolder
 from setpredict.runs.own_code import allow_own_code as allow
@@ -107,6 +107,11 @@ def _place(folder: RunFolder) -> Path:
 
 def _best(folder: RunFolder) -> Path:
     """The folder of a run's best model."""
+    if (folder.path / WEIGHTS).is_file() and not folder.description_path.is_file():
+        raise UserError(
+            f"{folder} has saved weights, and is not a run: name the run that it belongs to, or load it in Python with "
+            f"SetPredictor.from_pretrained"
+        )
     folder.read_experiment()  # says what is wrong with a folder that is not a run
     if not folder.has_model:
         raise UserError(f"{folder} has no validated model yet: {folder.best_path} not found")

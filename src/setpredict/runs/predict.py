@@ -198,7 +198,7 @@ def _read_numbers(text: str) -> np.ndarray:
             if array.dtype.kind not in "fiub":
                 raise TypeError(f"it holds {array.dtype}")
             return array.astype(np.float64)
-        content = path.read_text(encoding="utf-8") if path.suffix == ".json" else text
+        content = path.read_text(encoding="utf-8-sig") if path.suffix == ".json" else text
         return np.array(json.loads(content), dtype=np.float64)
     except FileNotFoundError:
         raise UserError(f"file {text} not found") from None

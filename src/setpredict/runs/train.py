@@ -13,7 +13,7 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from setpredict.build import make_loss, make_metrics, make_task, model_config, resolved
+from setpredict.build import make_loss, make_metrics, make_task
 from setpredict.config import Experiment, ModelConfig
 from setpredict.core.errors import UserError
 from setpredict.core.lock import check_unlocked, process_lock
@@ -25,12 +25,13 @@ from setpredict.data.task import SPLITS, SetTask
 from setpredict.encoders import ResNetEncoder
 from setpredict.encoders.images.pretrained import load_pretrained
 from setpredict.model import SetPredictor
+from setpredict.resolve import model_config, resolved
 from setpredict.runs.folder import RunFolder
 from setpredict.runs.init_from import load_initial_weights
 from setpredict.runs.own_code import allow_own_code as allow
 from setpredict.runs.own_code import make_importable, own_kinds, record_training
 from setpredict.runs.restore import restore, seed_process
-from setpredict.runs.training_run import Draw, TrainingRun
+from setpredict.runs.training_run import Draw, TrainingRun, resume_command
 from setpredict.training.devices import launch, make_fabric, together
 from setpredict.training.evaluation import Evaluation
 from setpredict.training.loop import TrainState, count_in, fraction_done
@@ -107,7 +108,7 @@ def train_run(
     if init_from is not None:
         load_initial_weights(model, init_from, allow_own_code)
     state = TrainState.fresh(fabric, model, experiment.train)
-    advice = f"The last checkpoint is intact. Resume with: setpredict train --resume {run}"
+    advice = f"The last checkpoint is intact. Resume with: {resume_command(run, experiment)}"
     with together(fabric, advice), _locked(fabric, run):
         if fabric.is_global_zero:
             _check_folder(run, resume)  # again: another training may have ended meanwhile

@@ -40,6 +40,12 @@ class Diverged(UserError):
     """Training met a value that is not finite."""
 
 
+def resume_command(folder: RunFolder, experiment: Experiment) -> str:
+    """How to resume a run: on the command line, or in Python if its data are in memory."""
+    in_memory = experiment.data.name == "memory"
+    return f'fit(data, folder="{folder}", resume=True)' if in_memory else f"setpredict train --resume {folder}"
+
+
 @dataclass
 class TrainingRun:
     """A run while it is trained."""
@@ -88,7 +94,7 @@ class TrainingRun:
             checkpoint = self.folder.checkpoint_path
             raise KeyboardInterrupt(
                 f"Stopped at once. The last checkpoint, {checkpoint} of step {self.saved_at}, is intact. Resume with:\n"
-                f"  setpredict train --resume {self.folder}"
+                f"  {resume_command(self.folder, self.experiment)}"
             ) from None
         finally:
             if self.log:
@@ -104,7 +110,7 @@ class TrainingRun:
         if self.stopped:
             self.console.print(
                 f"Stopped after step {self.state.step}; nothing is lost. Resume with:\n"
-                f"  setpredict train --resume {self.folder}",
+                f"  {resume_command(self.folder, self.experiment)}",
                 markup=False,
             )
         return self.last

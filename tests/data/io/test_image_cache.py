@@ -228,7 +228,8 @@ def test_a_full_disk_is_an_error_and_nothing_is_left(tmp_path: Path, cache: Path
     files = write_images(tmp_path / "in", 3)
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OSError, match="No space left"):
+        said = r"some has 3 images of 16×16 pixels, which need .* \(No space left on device\): .* lower --data.size"
+        with pytest.raises(UserError, match=said):
             image_cache("some", files, 16)
     assert not [file for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock"]
     assert image_cache("some", files, 16).shape == (3, 3, 16, 16)

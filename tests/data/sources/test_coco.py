@@ -227,6 +227,26 @@ def test_other_json_beside_the_annotations(root: Path):
         assert task.name == "my_train"
 
 
+@pytest.mark.parametrize(
+    ("boxes", "wrong"),
+    [
+        ([[10, 12, 38, 19], [5, 5, 39, 20]], "2 of 2 boxes reach beyond their image"),
+        ([[0.1, 0.2, 0.5, 0.4], [0.0, 0.0, 1.0, 1.0]], "all boxes are in the first pixel of their image"),
+    ],
+)
+def test_boxes_that_are_no_corner_and_size_in_pixels(root: Path, boxes: list, wrong: str):
+    def change(made):
+        made["annotations"] = [
+            {"id": i, "image_id": made["images"][0]["id"], "category_id": 3, "bbox": box, "iscrowd": 0}
+            for i, box in enumerate(boxes)
+        ]
+
+    with pytest.warns(UserWarning, match=f"{wrong}. A bbox is x, y, width, height"):
+        task = coco(write(root, change), size=8, val=0.0)
+    batch = task.train.batch(np.arange(len(task.train)), 0)
+    assert batch.target.elements.max() <= 1
+
+
 def test_ids_may_be_written_as_floats(root: Path):
     def with_points(made):
         for annotation in made["annotations"]:

@@ -45,6 +45,10 @@ def test_vectors_to_points(tmp_path: Path):
     (outside,) = task.val.batch(np.arange(1), 0).target.to_list()  # values outside the training range are allowed
     assert outside.tolist() == [[2, 0]]
     mine = task.normalize_input(torch.tensor([[1.0, 20.0]]))
+    for same in ([[1, 20]], torch.tensor([[1, 20]]), np.array([[1.0, 20.0]], np.float32)):
+        torch.testing.assert_close(task.normalize_input(same), mine, check_dtype=False)
+    with pytest.raises(UserError, match=r"have 2 numbers, got shape \(1, 1\)"):
+        task.normalize_input([[1.0]])
     assert isinstance(mine, torch.Tensor)
     assert mine.tolist() == [[0, 1]]
 
@@ -75,6 +79,7 @@ def test_sets_to_sets_with_categories(tmp_path: Path):
     assert batch.target.to_list()[0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
     assert task.describe(torch.tensor([1.0, 0.2, 0.7, 0.0])) == "(1.50, 7.00) dog"
     raw = task.normalize_input(Sets.from_list([[[1.0], [2.0]], [[3.0]]]))
+    assert torch.equal(task.normalize_input([[[1.0], [2.0]], [[3.0]]]).elements, raw.elements)
     assert isinstance(raw, Sets)
     assert torch.equal(raw.elements, batch.input.elements)
     empty = task.val.batch(np.arange(1), 0).input
@@ -153,9 +158,10 @@ def test_links_within_the_folder_and_a_linked_folder_are_fine(pictures: Path, tm
     assert len(folder(linked, size=8).test) == 2
 
 
-def test_a_name_that_no_file_can_have_is_not_found(pictures: Path):
-    write(pictures, "test", [{"input": "a\0.png", "set": []}])
-    with pytest.raises(UserError, match=r"test.jsonl, line 1: image a.\.png not found"):
+@pytest.mark.parametrize(("name", "shown"), [("a\0.png", r"a.\.png"), ("data:" + 5000 * "A", "data:A{195}")])
+def test_a_name_that_no_file_can_have_is_not_found(pictures: Path, name: str, shown: str):
+    write(pictures, "test", [{"input": name, "set": []}])
+    with pytest.raises(UserError, match=f"test.jsonl, line 1: image {shown} not found"):
         folder(pictures)
 
 

@@ -122,7 +122,13 @@ def _build(path: Path, name: str, files: Sequence[Path], size: int, workers: int
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(len(files), 3, size, size))
     if hasattr(os, "posix_fallocate"):  # a disk that is full says so now, and not by a bus error later
         with open(path, "r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as e:
+                raise UserError(
+                    f"{name} has {len(files):,} images of {size}×{size} pixels, which need {array.nbytes / 1e9:.1f} GB "
+                    f"in {path.parent} ({e.strerror}): free the space, or lower --data.size"
+                ) from None
 
     def store(index: int) -> None:
         array[index] = read_image(files[index], size)

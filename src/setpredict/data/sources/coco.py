@@ -24,6 +24,10 @@ from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
 Id = int | str
+EDGE = 0.01
+"""Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
+MANY_BEYOND = 0.5
+"""A warning says if more than this part of the boxes reaches further, as most do that are left, top, right, bottom."""
 
 
 def coco(
@@ -111,7 +115,7 @@ class _Annotations:
     folder: Path
     files: list[str]
     boxes: list[list[tuple[float, ...]]]
-    """For each image: left, top, right, bottom as fractions of the image, and the index of the category."""
+    """For each image: left, top, right, bottom as fractions of it (also beyond it), and the index of the category."""
     categories: dict[Id, str]
     width: int
     """The number of categories of the features."""
@@ -121,6 +125,7 @@ class _Annotations:
         sets = []
         for boxes in self.boxes:
             array = np.array(boxes, np.float32).reshape(-1, 5)
+            array[:, :4] = array[:, :4].clip(0, 1)
             sets.append(
                 np.concatenate([array[:, :4], eye[array[:, 4].astype(int)]], axis=1) if one_hot else array[:, :4]
             )
@@ -159,6 +164,7 @@ def _read(
         with found.catching():
             _add_box(frames, known, order, annotation, path, i)
     found.raise_all()
+    _check_units(path, frames)
     frames = _with_few_boxes(path, list(frames.values()), max_size)
     folder = _image_folder(path, images)
     there = available_images(folder, [f[0] for f in frames], f"images of {path.name}", allow_outside)
@@ -183,8 +189,26 @@ def _add_box(frames: dict, known: dict[Id, str], order: Sequence[str], annotatio
         raise UserError(f"{path}, annotations {i}: bbox must be [x, y, width, height], got {short(box)}")
     _, width, height, boxes = frames[number]
     x, y, w, h = box
-    corners = (x / width, y / height, (x + w) / width, (y + h) / height)
-    boxes.append((*(min(max(v, 0.0), 1.0) for v in corners), float(order.index(known[category]))))
+    boxes.append((x / width, y / height, (x + w) / width, (y + h) / height, float(order.index(known[category]))))
+
+
+def _check_units(path: Path, frames: dict) -> None:
+    """Warn of boxes that cannot be x, y, width, height in pixels."""
+    ends = np.array(
+        [
+            (right, bottom, right * width, bottom * height)
+            for _, width, height, boxes in frames.values()
+            for _, _, right, bottom, _ in boxes
+        ]
+    ).reshape(-1, 4)
+    beyond = int((ends[:, :2] > 1 + EDGE).any(axis=1).sum())
+    if beyond > MANY_BEYOND * len(ends):
+        wrong = f"{beyond:,} of {len(ends):,} boxes reach beyond their image"
+    elif len(ends) and ends[:, 2:].max() <= 1:
+        wrong = "all boxes are in the first pixel of their image"
+    else:
+        return
+    warnings.warn(f"{path}: {wrong}. A bbox is x, y, width, height (not right, bottom) in pixels", stacklevel=4)
 
 
 def _with_few_boxes(path: Path, frames: list, max_size: int | None) -> list:

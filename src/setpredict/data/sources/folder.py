@@ -98,8 +98,8 @@ def _check_images(root: Path, sources: dict[str, Records], allow_outside: bool) 
         if records.input_kind == "image":
             for line, file in zip(records.lines, records.inputs):
                 with found.catching():
-                    if not (root / file).is_file():
-                        raise records.error(line, f"image {file} not found in {root}")
+                    if not os.path.isfile(root / file):  # also where the name is too long for one
+                        raise records.error(line, f"image {file:.200} not found in {root}")
             found.raise_all()
             if not allow_outside and (outside := find_outside(root, records.inputs)):
                 raise records.error(records.lines[outside[0]], outside[1])

@@ -80,7 +80,7 @@ def _records(split: str, pairs: Pairs, like: Records | None) -> Records:
     for i, (given, elements) in enumerate(_each(split, pairs)):
         value, kind, width = _input(split, i, given)
         first = like or (records if records.inputs else None)
-        if first is records and (first.input_kind, first.input_width, kind) == ("vector", 0, "set"):
+        if not like and (records.input_kind, records.input_width, kind) == ("vector", 0, "set"):
             first = None  # the inputs so far were empty sets
         if first and first.input_kind == "set" and (kind, width) == ("vector", 0):  # the empty set as a list
             kind, width = "set", first.input_width

@@ -4,20 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from setpredict.build import (
-    FROM_DENSE,
-    IMAGE_RATE,
-    NUMBER_SCALE,
-    RATE,
-    WARMUP,
-    feature_scale,
-    make_task,
-    model_config,
-    resolved,
-)
+from setpredict.build import make_task
 from setpredict.config import DataConfig, DecoderConfig, Experiment, GradientDescent, from_json, to_json
 from setpredict.core.errors import UserError
 from setpredict.presets import METHODS, preset, scales_of
+from setpredict.resolve import FROM_DENSE, IMAGE_RATE, NUMBER_SCALE, RATE, WARMUP, feature_scale, model_config, resolved
 from setpredict.studies import changed
 
 
