@@ -68,6 +68,7 @@ def test_gradients_are_values():
         ({"stop_below": float("nan")}, "stop_below must be 0 or more, or None to take all steps, got nan"),
         ({"stop_below": -1.0}, "stop_below must be 0 or more, or None to take all steps, got -1.0"),
         ({"clip_norm": 0.0}, "clip_norm must be above 0, or None for no clipping, got 0.0"),
+        ({"clip_norm": 1e-30}, "clip_norm must be from 1e-18 to 1e18, or None for no clipping, got 1e-30"),
         ({"clip_norm": float("nan")}, "clip_norm must be above 0, or None for no clipping, got nan"),
     ],
 )

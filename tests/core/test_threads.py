@@ -1,6 +1,9 @@
 """Our thread pool: every item once, one torch thread per worker, the caller's modes, errors, forks."""
 
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -169,3 +172,17 @@ def test_a_forked_child_starts_its_own_threads(three_threads):
         assert queue.get(timeout=30) == [0, 1, 2, 3]
     finally:
         child.kill()
+
+
+def test_torch_compile_calls_kernels_as_they_are(tmp_path):
+    """Also when numba has not compiled them yet."""
+    code = """if True:
+        import torch
+        from setpredict import Sets, chamfer_loss
+        a = Sets(torch.rand(2, 5, 2), torch.ones(2, 5).bool())
+        compiled = torch.compile(lambda x: chamfer_loss(Sets(x, a.mask), a).sum(), backend="eager")
+        assert compiled(a.elements + 0.1).item() > 0
+    """
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

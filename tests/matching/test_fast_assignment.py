@@ -78,3 +78,11 @@ def test_errors_name_the_problem():
     rows[1, 1:] = False
     with pytest.raises(ValueError, match="cost matrix 1 has 1 rows for 2 columns"):
         assign(torch.zeros(2, 3, 2), rows)
+
+
+def test_costs_of_absent_rows_and_columns_may_be_anything():
+    costs = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [float("nan"), float("inf"), float("nan")]]])
+    rows, columns = torch.tensor([[True, True, False]]), torch.tensor([[True, True, False]])
+    assert assign(costs, rows, columns).tolist() == [[0, 1, -1]]
+    with pytest.raises(NotFinite):
+        assign(costs, columns=columns)

@@ -14,6 +14,14 @@ SMALL = EncoderConfig(hidden=(32, 24))
 THREE_STEPS = GradientDescent(steps=3)
 FRESH = {
     "relation": ModelConfig(6, 2, encoder=EncoderConfig("relation", hidden=(16,)), decoder=DecoderConfig()),
+    "relation of boxes": ModelConfig(
+        10, 4, latent=128, input=InputConfig("vector", 7),
+        encoder=EncoderConfig("relation", hidden=(64,), mask_sum=True), decoder=DecoderConfig(),
+    ),
+    "deep relation": ModelConfig(
+        6, 8, input=InputConfig("vector", 7), encoder=EncoderConfig("relation", hidden=(16, 16)),
+        decoder=DecoderConfig(solver=THREE_STEPS),
+    ),
     "a latent of 63": ModelConfig(9, 2, latent=63, encoder=SMALL, decoder=DecoderConfig(solver=THREE_STEPS)),
     "the mean of the masks": ModelConfig(
         9, 2, encoder=EncoderConfig(hidden=(32,), mask_sum=True), decoder=DecoderConfig(solver=THREE_STEPS)

@@ -59,8 +59,8 @@ class GradientDescent:
             raise UserError(f"stop_below must be 0 or more, or None to take all steps, got {self.stop_below}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise UserError(f"clip_norm must be above 0, or None for no clipping, got {self.clip_norm}")
-        if self.clip_norm is not None and self.clip_norm > 1e18:  # float32 must hold its square
-            raise UserError(f"clip_norm must be at most 1e18, or None for no clipping, got {self.clip_norm}")
+        if self.clip_norm is not None and not 1e-18 <= self.clip_norm <= 1e18:  # float32 must hold its square
+            raise UserError(f"clip_norm must be from 1e-18 to 1e18, or None for no clipping, got {self.clip_norm}")
 
 
 @dataclass(frozen=True)

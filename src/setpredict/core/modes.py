@@ -66,3 +66,12 @@ def is_plain() -> bool:
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()
     )
+
+
+def refuse_second_derivatives() -> None:
+    """Raise in a backward pass that others will differentiate (`create_graph=True`), where ours leave terms out.
+
+    `once_differentiable` raises only if the gradient that arrives depends on something; otherwise, terms are missing.
+    """
+    if torch.is_grad_enabled():
+        raise RuntimeError("the fast inner step cannot be differentiated twice: use DSPN(..., fast=False)")

@@ -15,9 +15,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec
 
 import torch
 
+P = ParamSpec("P")
 _pool: ThreadPoolExecutor | None = None
 _size = 0
 _pool_lock = threading.Lock()
@@ -42,6 +45,18 @@ def threads_restored() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _not_compiled(function: Callable[P, None]) -> Callable[P, None]:
+    """A function that torch.compile calls as it is: it cannot trace numba, which compiles when first called."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        run(*args, **kwargs)
+
+    return call
+
+
+@_not_compiled
 def parallel_for(count: int, work: Callable[[int, int, int], object], min_items: int = 1) -> None:
     """Call work(start, stop, worker) on contiguous parts of range(count) in parallel.
 
@@ -69,6 +84,7 @@ def parallel_for(count: int, work: Callable[[int, int, int], object], min_items:
         future.result()
 
 
+@_not_compiled
 def parallel_map(count: int, work: Callable[[int, int], object], *, one_thread: bool = False) -> None:
     """Call work(item, worker) for every item of range(count), in threads where torch has one thread and no gradients.
 

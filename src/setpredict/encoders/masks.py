@@ -59,8 +59,8 @@ def append_mask_sum(
 ) -> Float[Tensor, "B L1"]:
     """Four times the mean of the masks as one more latent feature: an explicit signal for the size of the set."""
     code = full_precision(code)  # a bfloat16 cannot tell 311 of 342 elements from 312
-    if mask is None:
-        size = code.new_ones(code.shape[0])
+    if not elements.shape[1]:
+        size = code.new_zeros(code.shape[0])
     else:
-        size = mask.to(code.dtype).mean(dim=1) if elements.shape[1] else code.new_zeros(code.shape[0])
+        size = code.new_ones(code.shape[0]) if mask is None else mask.to(code.dtype).mean(dim=1)
     return torch.cat([code, MASK_SUM * size[:, None]], dim=-1)

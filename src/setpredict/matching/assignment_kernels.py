@@ -40,9 +40,9 @@ def assign(costs, rows, columns, answer, status, start, stop):
                 column_of[m] = j
                 m += 1
         total = 0.0
-        for i in range(N):
-            for j in range(M):
-                total += costs[p, i, j] * 0.0  # NaN if any cost is infinite or NaN
+        for i in range(n):
+            for j in range(m):
+                total += costs[p, row_of[i], column_of[j]] * 0.0  # NaN if any cost is infinite or NaN
         if total != 0.0:
             status[p] = NOT_FINITE
             continue

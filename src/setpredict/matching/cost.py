@@ -57,7 +57,7 @@ class PairCost:
 
     def paired(self, a: Float[Tensor, "*P C"], b: Float[Tensor, "*P C"]) -> Float[Tensor, "*P"]:
         """The cost of every pair a[i], b[i]."""
-        weights, plain = self._weights(a), self._plain_features(a)
+        weights, plain = self._weights(a), self._plain_features(a.shape[-1])
         pieces = self._distance(a - b)  # (*P, C)
         if weights is not None:
             pieces = pieces * weights
@@ -81,7 +81,7 @@ class PairCost:
         a, b = a.to(kind), b.to(kind)
         weights = self._weights(a)
         total = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
-        for c in self._plain_features(a).tolist():
+        for c in self._plain_features(a.shape[-1]):
             piece = self._distance(a[:, :, None, c] - b[:, None, :, c])  # (P, N, M)
             total += piece if weights is None else piece * weights[c]
         for start, stop in (self.groups or {}).values():
@@ -114,11 +114,10 @@ class PairCost:
         classes = b[..., start:stop]
         return classes if weights is None else classes * weights[start:stop]
 
-    def _plain_features(self, a: Tensor) -> Tensor:
+    def _plain_features(self, features: int) -> list[int]:
         """The indices of the features that belong to no group."""
-        keep = torch.ones(a.shape[-1], dtype=torch.bool)
-        for name, (start, stop) in (self.groups or {}).items():
-            if stop > a.shape[-1]:
-                raise ValueError(f"group {name!r} ends at feature {stop}, but elements have {a.shape[-1]} features")
-            keep[start:stop] = False
-        return keep.nonzero()[:, 0].to(a.device)
+        groups = (self.groups or {}).items()
+        for name, (_, stop) in groups:
+            if stop > features:
+                raise ValueError(f"group {name!r} ends at feature {stop}, but elements have {features} features")
+        return [c for c in range(features) if not any(start <= c < stop for _, (start, stop) in groups)]

@@ -328,3 +328,29 @@ def test_strides_do_not_matter(name):
     assert not any(t.is_contiguous() for t in strided)
     for a, b in zip(results(*strided), results(y, z, v), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["deep", "samples"])
+def test_second_derivatives_are_refused_where_they_would_lack_terms(name):
+    encoder = ENCODERS[name]()
+    model, x = DSPN(encoder, solver=GradientDescent(2, 1.0)), torch.rand(3, encoder.latent, requires_grad=True)
+    model(x).elements.sum().backward()
+    with pytest.raises(RuntimeError, match=r"cannot be differentiated twice: use DSPN\(..., fast=False\)"):
+        torch.autograd.grad(model(x).elements.square().sum(), x, create_graph=True)
+    model.fast = False
+    (first,) = torch.autograd.grad(model(x).elements.square().sum(), x, create_graph=True)
+    assert torch.autograd.grad(first.square().sum(), x)[0].norm() > 0
+
+
+def test_where_the_loss_has_a_kink_the_gradient_is_the_generic_one():
+    """Masks begin at one half, so the fourth number of a set of a quarter of the elements is off by 1 exactly."""
+    encoder = DeepSetEncoder(2, 17, 8, hidden=(16,), mask_sum=True).double()
+    fast, generic = (DSPN(encoder, solver=GradientDescent(1, 5.0), fast=fast).double() for fast in (True, False))
+    generic.initial = fast.initial
+    for size in range(9):
+        z = torch.cat([torch.linspace(-0.3, 0.3, 16).double(), torch.tensor([4 * size / 8]).double()])[None]
+        ours, theirs = (
+            torch.autograd.grad(p.mask.sum() + p.elements.sum(), list(fast.initial.parameters()))
+            for p in (fast(z), generic(z))
+        )
+        assert_close(ours, theirs, 1e-12)

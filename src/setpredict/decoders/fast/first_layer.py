@@ -123,7 +123,7 @@ class FastPairLayer:
         return (torch.cat([pairs.sum(dim=2), pairs.sum(dim=1)], dim=2).flatten(0, 1),)
 
     def backward(self, reduced: Sequence[Tensor], weight: Tensor) -> Tensor:
-        return torch.mm(reduced[0], self.stacked(weight))
+        return _narrow_product(reduced[0], self.stacked(weight).T.contiguous())
 
     def add_gradient(self, reduced: Sequence[Tensor], y: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         y = y.flatten(0, 1)

@@ -100,7 +100,7 @@ def losses(code: Tensor, z: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
     size = d.abs()
     near = size.clamp(max=1)
     second = (size < 1).to(d.dtype) * part
-    return (near * (size - near / 2)).mean(dim=1), d.clamp(-1, 1) * part, second
+    return (near * (size - near / 2)).mean(dim=1), torch.where(size < 1, d, d.sign()) * part, second
 
 
 class PoolCotangents(NamedTuple):

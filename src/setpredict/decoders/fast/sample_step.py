@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from setpredict.core.batch_parts import THREAD_ROWS
+from setpredict.core.modes import refuse_second_derivatives
 from setpredict.core.threads import alone_in_backward, parallel_for, workers
 from setpredict.decoders.fast import sample_kernels
 from setpredict.decoders.fast.first_layer import FastFirstLayer
@@ -103,8 +103,8 @@ class SampleStep(torch.autograd.Function):
         return loss, grad
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *grads: Tensor | None):
+        refuse_second_derivatives()
         loss_grad, u = grads
         y, *kept = ctx.saved_tensors[:6]
         slope, needs = kept[-1], ctx.needs_input_grad

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from setpredict.core.modes import refuse_second_derivatives
 from setpredict.core.threads import alone_in_backward, parallel_map, workers
 from setpredict.decoders.fast.first_layer import FastFirstLayer
 from setpredict.decoders.fast.network import (
@@ -95,8 +95,8 @@ class FastStep(torch.autograd.Function):
         return step.loss, step.grad
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *grads: Tensor | None):
+        refuse_second_derivatives()
         loss_grad, u = grads
         y, weights, slope, second_derivative, *rest = ctx.saved_tensors
         layers, kept = rest[: ctx.layers], rest[ctx.layers :]

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from setpredict.core.batch_parts import pad_rows
 from setpredict.core.errors import UserError
-from setpredict.encoders.images.folding import normalized_sequence
 from setpredict.encoders.images.resnet import BasicBlock
 
 LAST_SIDE = 4
@@ -89,7 +88,7 @@ class ConvEncoder(nn.Module):
             raise ValueError(f"this encoder takes {S}×{S} images, got {images.shape[-2]}×{images.shape[-1]}")
         grid = self.coordinates.to(images.dtype).expand(images.shape[0], -1, -1, -1)
         x = torch.cat([images, grid], dim=1).contiguous(memory_format=_format_of(images))
-        x, scale, dense = normalized_sequence(self.stem, x), 2, None
+        x, scale, dense = self.stem(x), 2, None
         for stage in self.stages:
             x, scale = stage(x), 2 * scale
             if scale == self.stride:

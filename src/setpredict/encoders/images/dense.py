@@ -133,7 +133,8 @@ class DenseHead(nn.Module):
         """The `count` best cells as a set, one per object.
 
         The presences of all cells that mean the same object are added up to its mask: where its center is uncertain,
-        each of them is small, but together they are the probability that the object is there.
+        each of them is small, but together they are the probability that the object is there. A cell that means the
+        same as any better one is left out, also if that one is left out itself; its presence is then lost.
         """
         logits = output.logits.flatten(1)  # (B, h·w); of probabilities, the most certain ones would all be 1
         logits, index = logits.topk(min(4 * count + 16, logits.shape[1]), dim=1)  # (B, K), descending

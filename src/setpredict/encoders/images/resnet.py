@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from setpredict.core.errors import UserError
-from setpredict.encoders.images.folding import normalized, normalized_sequence
 from setpredict.encoders.mlp import xavier
 
 BLOCKS = {10: (1, 1, 1, 1), 18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
@@ -33,9 +32,9 @@ class BasicBlock(nn.Module):
             self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        shortcut = x if self.downsample is None else normalized_sequence(self.downsample, x)
-        x = self.relu(normalized(self.conv1, self.bn1, x))
-        return self.relu(normalized(self.conv2, self.bn2, x) + shortcut)
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(x)) + shortcut)
 
 
 class ResNetEncoder(nn.Module):
@@ -158,11 +157,11 @@ class ResNetEncoder(nn.Module):
             raise ValueError(f"this encoder takes {S}×{S} images, got {H}×{W}")
         if self.pretrained:
             images = (images - self.mean) / self.std
-        x = self.relu(normalized(self.conv1, self.bn1, images))
+        x = self.relu(self.bn1(self.conv1(images)))
         x, scale = (self.maxpool(x), 4) if self.stem == "imagenet" else (x, 2)
         dense = x
         for i in range(self.stages):
             x, scale = self.get_submodule(f"layer{i + 1}")(x), scale * (2 if i else 1)
             if scale == self.stride:
                 dense = x
-        return dense, x.new_zeros(x.shape[0], 0) if self.tail is None else normalized_sequence(self.tail, x)
+        return dense, x.new_zeros(x.shape[0], 0) if self.tail is None else self.tail(x)
