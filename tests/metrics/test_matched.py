@@ -36,6 +36,10 @@ def best_pairs(a: torch.Tensor, b: torch.Tensor) -> list[tuple[int, int]]:
     return min(options, key=lambda pairs: sum(float((a[i] - b[j]).norm()) for i, j in pairs))
 
 
+def sparse(counts: torch.Tensor) -> list[list[int]]:
+    return [[i, j, n] for i, line in enumerate(counts.tolist()) for j, n in enumerate(line) if n]
+
+
 def brute_force(predicted: Sets, target: Sets) -> ElementErrors:
     found, kinds, errors = ElementErrors(), torch.zeros(3, 3, dtype=torch.long), []
     for i in range(len(target)):
@@ -49,7 +53,7 @@ def brute_force(predicted: Sets, target: Sets) -> ElementErrors:
             errors.append([(dx**2 + dy**2) ** 0.5, dx, dy])
             kinds[int(b[t, 2:].argmax()), int(a[p, 2:].argmax())] += 1
     found.errors = dict(zip(("position", "x", "y"), torch.tensor(errors).mean(dim=0).tolist()))
-    found.accuracy, found.confusion = {"kind": int(kinds.trace()) / found.matched}, {"kind": kinds.tolist()}
+    found.accuracy, found.confusions = {"kind": int(kinds.trace()) / found.matched}, {"kind": sparse(kinds)}
     return found
 
 
@@ -64,7 +68,7 @@ def test_errors_are_those_of_brute_force():
     assert (found.matched, found.missed, found.surplus) == (expected.matched, expected.missed, expected.surplus)
     assert found.errors == pytest.approx(expected.errors, rel=1e-5)
     assert found.accuracy == expected.accuracy
-    assert found.confusion == expected.confusion
+    assert found.confusions == expected.confusions
 
 
 def test_centers_and_sizes_of_boxes():
@@ -81,7 +85,7 @@ def test_elements_without_numbers_are_matched_by_their_categories():
     layout = Layout((), ("a", "b"), {"kind": (0, 2)})
     metric = MatchedErrors(layout)
     metric.update(Sets(torch.tensor([[[0.1, 0.9], [0.8, 0.2]]]), torch.ones(1, 2)), Sets.from_list([torch.eye(2)]))
-    assert metric.compute() == ElementErrors(2, accuracy={"kind": 1.0}, confusion={"kind": [[1, 0], [0, 1]]})
+    assert metric.compute() == ElementErrors(2, accuracy={"kind": 1.0}, confusions={"kind": [[0, 0, 1], [1, 1, 1]]})
 
 
 @pytest.mark.parametrize(("N", "M"), [(0, 3), (3, 0), (0, 0)])

@@ -18,6 +18,7 @@ from setpredict.data import load as load_data
 from setpredict.data import open_path
 from setpredict.data.like import adapted, open_like
 from setpredict.data.sources.coco import coco
+from setpredict.metrics.matched import ElementErrors
 from setpredict.presets import preset
 from setpredict.runs.evaluate import evaluate, evaluate_run
 from setpredict.runs.folder import RunFolder
@@ -65,7 +66,7 @@ def test_the_same_data_at_another_place_has_the_same_scores(animals, tmp_path):
     assert copied.elements
     assert own.elements
     assert copied.elements.errors == pytest.approx(own.elements.errors, rel=1e-4)
-    assert copied.elements.confusion == own.elements.confusion
+    assert copied.elements.confusions == own.elements.confusions
     assert copied.baselines.keys() == own.baselines.keys()
     for name, scores in own.baselines.items():
         assert copied.baselines[name].metrics == pytest.approx(scores.metrics, rel=1e-4), name
@@ -79,6 +80,8 @@ def test_rows_on_own_data_are_stored_and_read_again(animals):
     assert asdict(Evaluation.from_dict(stored))["baselines"].keys() == row.baselines.keys()
     old = {k: stored[k] for k in ("split", "steps", "samples", "metrics", "milliseconds", "score")}
     assert Evaluation.from_dict(old).baselines == {}
+    old["elements"] = {"matched": 3, "confusion": {"kind": [[2, 0], [1, 0]]}}
+    assert Evaluation.from_dict(old).elements == ElementErrors(3, confusions={"kind": [[0, 0, 2], [1, 0, 1]]})
 
 
 def test_rows_with_other_steps_do_not_replace_the_scores_of_the_run(tmp_path, capsys):

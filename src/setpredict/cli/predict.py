@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from setpredict.config.inner import check_steps
+from setpredict.config.inner import check_has_steps, check_steps
 from setpredict.core.errors import UserError
 
 
@@ -54,8 +54,7 @@ def predict(
     loaded = load(run, allow_own_code=allow_own_code)
     task, shown = loaded.task, 0.5 if threshold is None else threshold
     kept = 0.0 if coco and threshold is None else shown
-    if steps is not None and not loaded.steps:
-        raise UserError(f"{run} is a one-shot decoder and has no steps: leave out --steps {steps}")
+    check_has_steps(loaded.steps, [steps], run)
     if annotations and not coco:
         raise UserError("--annotations is for --coco FILE: add it")
     ids = None

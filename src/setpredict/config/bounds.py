@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from setpredict.config.inner import MOST_STEPS
 from setpredict.config.model import ModelConfig
 from setpredict.core.errors import UserError
 
@@ -18,8 +19,6 @@ LARGEST_IMAGE = 4096
 LARGEST_RELATION = 10_000
 """Elements of a set whose pairs are encoded."""
 MOST_LAYERS = 64
-MOST_STEPS = 100_000
-"""Inner steps."""
 
 
 def check_sizes(config: ModelConfig) -> None:

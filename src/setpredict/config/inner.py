@@ -138,6 +138,14 @@ def parse_gradient(text: Any) -> Gradient:
     raise UserError(f"the gradient must be unrolled, last:K (such as last:5) or implicit, got {text!r}")
 
 
+def check_has_steps(trained: int, steps: Iterable[int | None], name: object, option: str = "--steps") -> None:
+    """Raise if numbers of steps are given for a model that has none."""
+    given = [t for t in steps if t is not None]
+    if given and not trained:
+        asked = " ".join(map(str, given))
+        raise UserError(f"{name} is a one-shot decoder and has no steps: leave out {option} {asked}")
+
+
 def check_steps(steps: Iterable[int | None]) -> None:
     """Raise for numbers of inner steps that no prediction can take: every set of a trajectory is kept."""
     given = [t for t in steps if t is not None]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from setpredict import __version__
 from setpredict.config import ModelConfig, to_json
+from setpredict.config.inner import check_has_steps
 from setpredict.core.errors import UserError, not_installed
 from setpredict.data.description import to_description
 from setpredict.data.task import SetTask
@@ -99,8 +100,7 @@ def _check(model: Predictor, steps: int | None) -> ModelConfig:
         raise UserError("a bilstm cannot be exported: PyTorch's tracer fixes the size of its batch")
     if steps is None:
         return model.config
-    if not model.steps:
-        raise UserError(f"{model.config.decoder.kind} is a one-shot decoder and has no steps: leave out steps {steps}")
+    check_has_steps(model.steps, [steps], model.config.decoder.kind, "steps")
     if steps < 0:
         raise UserError(f"steps must be 0 or more, got {steps}")
     if model.max_steps is not None and steps > model.max_steps:

@@ -38,8 +38,8 @@ class ElementErrors:
     """The mean absolute error of each quantity over the pairs; NaN without pairs."""
     accuracy: dict[str, float] = field(default_factory=dict)
     """Per group of categories: the fraction of the pairs whose category is right."""
-    confusion: dict[str, list[list[int]]] = field(default_factory=dict)
-    """Per group: the number of pairs by true (row) and predicted (column) category."""
+    confusions: dict[str, list[list[int]]] = field(default_factory=dict)
+    """Per group: [true category, predicted category, number of pairs], for those that occur."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,9 @@ class MatchedErrors(Metric):
             sums = absolute_errors(a, b, self.layout).sum(dim=0)  # (Q,)
             self.rows.append(as_rows(self.device, *sums.unbind()))
         for number, (first, end) in enumerate(self.layout.groups.values()):
-            size = end - first
-            both = b[:, first:end].argmax(dim=1) * size + a[:, first:end].argmax(dim=1)
+            both = b[:, first:end].argmax(dim=1) * (end - first) + a[:, first:end].argmax(dim=1)
             confusion = cast(Tensor, getattr(self, f"confusion{number}"))
-            confusion += torch.bincount(both, minlength=size * size).view(size, size).to(self.device)
+            confusion.view(-1).scatter_add_(0, both.to(self.device), confusion.new_ones(len(both)))
 
     def compute(self) -> ElementErrors:
         """The means and counts over everything that was added."""
@@ -150,7 +149,8 @@ class MatchedErrors(Metric):
             confusion = cast(Tensor, getattr(self, f"confusion{number}")).cpu()
             right = int(confusion.diagonal().sum())
             found.accuracy[name] = right / matched if matched else float("nan")
-            found.confusion[name] = confusion.tolist()
+            pairs = confusion.nonzero()
+            found.confusions[name] = torch.cat([pairs, confusion[tuple(pairs.T)][:, None]], dim=1).tolist()
         return found
 
     def sync(self, *args, **kwargs) -> None:

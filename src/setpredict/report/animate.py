@@ -11,7 +11,7 @@ from rich.console import Console
 from setpredict.core.errors import UserError
 from setpredict.core.progress import track
 from setpredict.report.figures.animation import check_ending, frame, frame_times, save_animation
-from setpredict.report.plot import check_steps, load_models, name_beside
+from setpredict.report.plot import check_drawable_steps, load_models, name_beside
 from setpredict.report.watched import first_samples, watch
 from setpredict.runs.loaded import LoadedRun
 
@@ -42,7 +42,7 @@ def animate_run(
         data: The path of other data than the run's.
     """
     check_ending(path)
-    check_steps(steps)
+    check_drawable_steps(steps)
     run, other = load_models(name, baseline, data, allow_own_code)
     if not run.steps and not (other and other.steps):
         raise UserError(f"{run.name} decodes in one shot, so nothing moves: animate a model that takes steps")

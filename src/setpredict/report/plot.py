@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from setpredict.config.inner import check_has_steps
 from setpredict.core.errors import UserError
 from setpredict.core.files import write_text
 from setpredict.report.figures.by_step import losses_by_step
@@ -16,7 +17,6 @@ from setpredict.report.figures.pictures import picture
 from setpredict.report.figures.save import save
 from setpredict.report.tables.objects import html_table, latex_table, object_blocks, terminal_table
 from setpredict.report.watched import MAX_STEPS, Watched, first_samples, watch, watch_beyond
-from setpredict.runs.evaluate import check_steps as check_has_steps
 from setpredict.runs.evaluate import open_data
 from setpredict.runs.loaded import LoadedRun, load
 from setpredict.sets import Sets
@@ -80,7 +80,7 @@ def load_models(
     return run, other
 
 
-def check_steps(steps: Sequence[int]) -> None:
+def check_drawable_steps(steps: Sequence[int]) -> None:
     """Raise a UserError for numbers of steps that no figure shows."""
     if any(not 0 <= t <= MAX_STEPS for t in steps):
         raise UserError(f"--steps must be from 0 to {MAX_STEPS}, got {' '.join(map(str, steps))}")
@@ -92,8 +92,8 @@ def name_beside(run: LoadedRun, other: LoadedRun) -> str:
 
 
 def _steps_to_draw(run: LoadedRun, steps: Sequence[int]) -> list[int]:
-    check_steps(steps)
-    check_has_steps(run.model, steps, run.name)
+    check_drawable_steps(steps)
+    check_has_steps(run.steps, steps, run.name)
     if not run.steps:
         return [0]  # a one-shot decoder has one prediction
     if steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -138,12 +139,14 @@ def error_table(row: Evaluation, task: SetTask) -> TextTable:
 
 def confusion_table(errors: ElementErrors, task: SetTask, group: str) -> TextTable | None:
     """The most frequent confusions of a group of categories; None if there are none."""
-    counts, names = errors.confusion[group], task.categories[group]
-    wrong = [(n, i, j) for i, line in enumerate(counts) for j, n in enumerate(line) if i != j and n]
-    wrong.sort(key=lambda entry: (-entry[0], entry[1:]))
+    counts, names = errors.confusions[group], task.categories[group]
+    wrong = sorted(((n, i, j) for i, j, n in counts if i != j), key=lambda entry: (-entry[0], entry[1:]))
     if not wrong:
         return None
-    cells = [[names[i], names[j], str(n), _percent(n / sum(counts[i]))] for n, i, j in wrong[:CONFUSED]]
+    total = Counter[int]()
+    for true, _, n in counts:
+        total[true] += n
+    cells = [[names[i], names[j], str(n), _percent(n / total[i])] for n, i, j in wrong[:CONFUSED]]
     return TextTable(f"Most frequent confusions: {group}", ["true", "predicted", "elements", "% of true"], cells)
 
 
@@ -206,7 +209,9 @@ def html_tables(rows: Sequence[Evaluation], task: SetTask) -> str:
             parts.append(table(found.heads, found.cells, found.title) + note)
     errors = rows[0].elements
     for group in [g for g in task.groups if g not in large] if errors is not None else ():
-        names, counts = task.categories[group], errors.confusion[group] if errors else []
-        cells = [[name, *(str(n) if n else "" for n in line)] for name, line in zip(names, counts)]
+        names, counts = task.categories[group], errors.confusions[group] if errors else []
+        cells = [[name, *[""] * len(names)] for name in names]
+        for true, predicted, n in counts:
+            cells[true][1 + predicted] = str(n)
         parts.append(table(["true \\ predicted", *names], cells, f"{group} of matched elements"))
     return "\n".join(parts)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from setpredict.build import make_loss, make_task
 from setpredict.config import DataConfig, LossConfig, TrainConfig
+from setpredict.config.inner import check_has_steps
 from setpredict.core.errors import UserError
 from setpredict.core.modes import evaluating
 from setpredict.core.progress import progress
@@ -77,7 +78,7 @@ def evaluate(
     if not isinstance(data, SetTask):
         raise TypeError(f"evaluate needs a SetTask for a model that is not a run, got {type(data).__name__}")
     criterion = make_loss(loss or (run.experiment.loss if run else LossConfig()), data)
-    check_steps(network, [steps], run.name if run else "this model")
+    check_has_steps(network.steps, [steps], run.name if run else "this model")
     device = next(network.parameters()).device
     chosen = [device.index] if device.type == "cuda" and device.index is not None else 1
     fabric = Fabric(accelerator=device.type, devices=chosen)
@@ -118,7 +119,7 @@ def evaluate_run(
     """
     run = load(name_or_path, allow_own_code=allow_own_code)
     if strict:
-        check_steps(run.model, steps, str(name_or_path))
+        check_has_steps(run.steps, steps, name_or_path)
     steps = steps if run.steps else (None,)
     fabric = _any_fabric(run.experiment.train)
     launch(fabric, run.experiment.train.threads)
@@ -173,13 +174,6 @@ def _is_own(data: str | Path, run: LoadedRun) -> bool:
     """Whether a path is where the run's own data are."""
     own = run.experiment.data.folder
     return own is not None and Path(data).expanduser().resolve() == Path(own).resolve()
-
-
-def check_steps(model: SetPredictor, steps: Sequence[int | None], name: str) -> None:
-    """Raise if steps are asked of a model that has none."""
-    asked = [step for step in steps if step is not None]
-    if asked and not model.steps:
-        raise UserError(f"{name} is a one-shot decoder and has no steps: leave out --steps {' '.join(map(str, asked))}")
 
 
 def _rows(

@@ -79,7 +79,7 @@ def load(name_or_path: str | Path, device: str = "cpu", allow_own_code: bool = F
     place = _place(folder)
     kinds = own_kinds(read_config(place / CONFIG))
     allow(folder, kinds, allow_own_code)
-    model = SetPredictor.from_pretrained(place, device, allow_own_code=bool(kinds)).eval()
+    model = SetPredictor.from_pretrained(place, device, allow_own_code=bool(kinds))
     return _loaded_run(folder, model) if place != folder.path else _loaded_shipped(folder.path, model)
 
 

@@ -66,13 +66,21 @@ class Evaluation:
             classes = {name: (ap, ap50) for name, (ap, ap50) in v["classes"].items()}  # JSON has lists
             return CocoScores(v["ap"], v["ap50"], v["ap75"], classes)
 
+        def elements(v: Mapping[str, Any] | None) -> ElementErrors | None:
+            if not v:
+                return None
+            known = {name: value for name, value in v.items() if name != "confusion"}  # complete matrices, before 0.3
+            for group, counts in v.get("confusion", {}).items():
+                found = [[i, j, n] for i, line in enumerate(counts) for j, n in enumerate(line) if n]
+                known.setdefault("confusions", {})[group] = found
+            return ElementErrors(**known)
+
         def scores(v: Mapping[str, Any]) -> Scores:
-            elements = ElementErrors(**v["elements"]) if v["elements"] else None
-            return Scores(v["metrics"], tuple(v["score"]), elements, coco(v["coco"]))
+            return Scores(v["metrics"], tuple(v["score"]), elements(v["elements"]), coco(v["coco"]))
 
         known = {k: v for k, v in values.items() if k in cls.__dataclass_fields__}
         known["score"] = tuple(known.get("score", (0.0, 0.0)))
-        known["elements"] = ElementErrors(**known["elements"]) if known.get("elements") else None
+        known["elements"] = elements(known.get("elements"))
         known["coco"] = coco(known.get("coco"))
         known["baselines"] = {name: scores(v) for name, v in known.get("baselines", {}).items()}
         known["sensitivity"] = Sensitivity(**known["sensitivity"]) if known.get("sensitivity") else None

@@ -62,4 +62,4 @@ class ProgressLine:
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        (self.bar.console if self.console.is_terminal else self.console).print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, highlight=False, soft_wrap=True)

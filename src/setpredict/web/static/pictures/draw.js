@@ -5,7 +5,7 @@ const MANY = 60;
 
 export function colors() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "soft", "ring", "accent", "right", "wrong", "line"];
+  const names = ["ink", "ring", "accent", "wrong"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
