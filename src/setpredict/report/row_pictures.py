@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def row_pictures(run: LoadedRun, rows: Mapping[str, Predictions]) -> Figure:
                 axes[sample].set(xticks=[], yticks=[])
             else:
                 draw_set(axes[sample], task, batch, sample, predicted[name], "")
-        axes[0].text(-0.04, 0.5, name, fontsize=8, rotation=90, va="center", ha="right",
-                     transform=axes[0].transAxes)  # fmt: skip
+        axes[0].text(-0.04, 0.5, fill(name, 24), fontsize=8, rotation=90, va="center", ha="right",
+                     multialignment="center", transform=axes[0].transAxes)  # fmt: skip
     add_legend(figure, picture_legend(task))
     return figure
