@@ -144,6 +144,18 @@ def test_data_that_does_not_fit_is_named(animals, tmp_path):
         evaluate_run(run, data=tmp_path / "nowhere")
 
 
+def test_samples_that_the_model_was_trained_on_are_named(animals, tmp_path, capsys):
+    _, run = animals
+    data = write_animals(tmp_path / "data", {"train": 3})
+    experiment = RunFolder(run).read_experiment()
+    experiment.data.folder = str(data)
+    train_run(experiment, tmp_path / "run", console=Console(quiet=True))
+    said = "has no test split: these are all its samples, and the model was trained on most of them"
+    for other, same in ((data, True), (write_animals(tmp_path / "other", {"train": 3}), False)):
+        assert command(["evaluate", str(tmp_path / "run"), "--data.folder", str(other)]) == 0
+        assert (said in " ".join(capsys.readouterr().out.split())) == same
+
+
 def test_steps_of_a_one_shot_decoder(animals, capsys):
     _, run = animals
     assert command(["evaluate", str(run), "--steps", "5"]) == 2

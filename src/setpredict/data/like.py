@@ -48,7 +48,8 @@ def open_like(
         images["size"] = like.input_size
     file = annotation_file(Path(path).expanduser())
     if file is not None:
-        names = like.categories[next(iter(like.groups))] if len(like.groups) == 1 else None
+        same = like.input_kind == "image" and len(like.groups) == 1
+        names = like.categories[next(iter(like.groups))] if same else None
         task = load("coco", folder=file, categories=names, **images)
     else:
         task = open_path(path, target=target, boxes=boxes, without_train=True, **images)  # pyright: ignore[reportArgumentType]
