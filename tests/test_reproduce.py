@@ -190,7 +190,7 @@ def test_rows_of_images_start_from_one_encoder():
 
 def test_dspn_and_lists_are_compared_in_equal_steps_too():
     """Their rows differ from those of an hour in nothing but what ends the training, with a rate that was tried."""
-    for table, count in (("clevr-state", 2), ("clevr-box", 3)):
+    for table, count in (("clevr-state", 2), ("clevr-box", 4)):
         study = studies()[table]
         limited = [row for row in study.rows if row.name.endswith("000 training steps")]
         assert len(limited) == count

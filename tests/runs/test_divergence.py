@@ -108,5 +108,5 @@ def test_options_that_overflow_are_one_line_before_anything_is_written(run_folde
 
 
 def test_a_clipping_norm_that_overflows_is_named():
-    with pytest.raises(UserError, match=r"clip_norm must be at most 1e18, or None for no clipping, got 1e\+38"):
+    with pytest.raises(UserError, match=r"clip_norm must be from 1e-18 to 1e18, or None for no clipping, got 1e\+38"):
         GradientDescent(clip_norm=1e38)
