@@ -50,7 +50,7 @@ def _not_compiled(function: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        run = torch.compiler.disable()(function) if torch.compiler.is_compiling() else function
         run(*args, **kwargs)
 
     return call

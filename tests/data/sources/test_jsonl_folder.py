@@ -79,7 +79,10 @@ def test_sets_to_sets_with_categories(tmp_path: Path):
     assert batch.target.to_list()[0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
     assert task.describe(torch.tensor([1.0, 0.2, 0.7, 0.0])) == "(1.50, 7.00) dog"
     raw = task.normalize_input(Sets.from_list([[[1.0], [2.0]], [[3.0]]]))
-    assert torch.equal(task.normalize_input([[[1.0], [2.0]], [[3.0]]]).elements, raw.elements)
+    same = task.normalize_input([[[1.0], [2.0]], [[3.0]]])
+    assert isinstance(same, Sets)
+    assert isinstance(raw, Sets)
+    assert torch.equal(same.elements, raw.elements)
     assert isinstance(raw, Sets)
     assert torch.equal(raw.elements, batch.input.elements)
     empty = task.val.batch(np.arange(1), 0).input
