@@ -161,7 +161,7 @@ def test_rings_and_borders_are_seen(page: Page, scheme: str):
         page.open(tab)
         page.settled(tab)
         assert page.run(BORDERS) == []
-    names = ["--ring", "--right", "--wrong", "--a", "--b", "--c", "--line"]
+    names = ["--ring", "--accent", "--wrong", "--a", "--b", "--c", "--line"]
     assert all(ratio >= 3 for ratio in page.run(TONES, names)), dict(zip(names, page.run(TONES, names)))
 
 
@@ -187,8 +187,8 @@ def test_the_page_has_the_colors_of_the_figures():
         dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", part)) for part in style.split("prefers-color-scheme")
     )
     assert [light[c] for c in "abc"] == list(palette.LINE_COLORS[:3])
-    assert (light["right"], light["wrong"], light["ink"]) == (palette.RIGHT, palette.WRONG, palette.INK)
-    assert (dark["right"], dark["wrong"], dark["ink"]) == tuple(
+    assert (light["accent"], light["wrong"], light["ink"]) == (palette.RIGHT, palette.WRONG, palette.INK)
+    assert (dark["accent"], dark["wrong"], dark["ink"]) == tuple(
         palette.DARK[c] for c in (palette.RIGHT, palette.WRONG, palette.INK)
     )
 
