@@ -18,6 +18,8 @@ from setpredict.data.ragged import RaggedArray
 
 SIDES = ("left", "top", "right", "bottom")
 """What the four numbers of a box are, in this order."""
+EDGE = 0.01
+"""Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
 
 
 @dataclass(frozen=True)

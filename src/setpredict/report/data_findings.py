@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
+from setpredict.data.features import EDGE
 from setpredict.data.inside_out import inside_out_boxes
 from setpredict.data.plain import some_target_sets
 from setpredict.data.task import SetTask
 
-EDGE = 0.01
-"""Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
 MANY_NUMBERS = 20
 """More categories than that, all of them numbers, are probably quantities."""
 LOOKED_AT = 4096

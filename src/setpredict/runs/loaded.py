@@ -110,7 +110,7 @@ def _best(folder: RunFolder) -> Path:
     if (folder.path / WEIGHTS).is_file() and not folder.description_path.is_file():
         raise UserError(
             f"{folder} has saved weights, and is not a run: name the run that it belongs to, or load it in Python with "
-            f"SetPredictor.from_pretrained"
+            "SetPredictor.from_pretrained"
         )
     folder.read_experiment()  # says what is wrong with a folder that is not a run
     if not folder.has_model:

@@ -14,7 +14,7 @@ import numpy as np
 from setpredict.core.errors import UserError
 from setpredict.core.files import read_json
 from setpredict.core.paths import fingerprint
-from setpredict.data.features import SIDES
+from setpredict.data.features import EDGE, SIDES
 from setpredict.data.io.coco_files import annotation_files
 from setpredict.data.io.collected import Collected
 from setpredict.data.io.images import available_images, image_cache
@@ -24,8 +24,6 @@ from setpredict.data.splits import StoredSplit, train_val_split
 from setpredict.data.task import SetTask
 
 Id = int | str
-EDGE = 0.01
-"""Boxes may reach this far beyond their image, as a fraction of its side, by rounding."""
 MANY_BEYOND = 0.5
 """A warning says if more than this part of the boxes reaches further, as most do that are left, top, right, bottom."""
 
