@@ -31,7 +31,7 @@ from setpredict.losses import hungarian_loss
 from setpredict.losses.outer import OuterLoss
 from setpredict.model import SetPredictor
 from setpredict.presets import IDSPN
-from setpredict.report.figures.progression import progression
+from setpredict.report.figures.pictures import picture
 from setpredict.report.figures.save import save
 from setpredict.report.figures.sweep import CORNERS, Sweep, draw_sweeps, sweep
 from setpredict.report.tables.text import mean_and_deviation
@@ -129,14 +129,14 @@ def run(what: str, budget: Budget, out: Path, seeds: Sequence[int], console: Con
     if what == "polygons":
         console.print("Rotating polygons …")
         sweeps = {c.name: {n: [sweep(t.model, n) for t in c.trained] for n in CORNERS} for c in models}
-        picture = save(draw_sweeps(sweeps), out / "sweep.png")
+        drawn = save(draw_sweeps(sweeps), out / "sweep.png")
         for contender, entry in zip(models, content["models"]):
             entry["sweep"] = _summaries(sweeps[contender.name])
     else:
-        picture = draw_points(models, seeds[0], out)
+        drawn = draw_points(models, seeds[0], out)
     content["seconds_total"] = round(time.perf_counter() - began, 1)
     write_text(out / "results.json", json.dumps(content, indent=2) + "\n")
-    console.print(f"\nPicture: [bold]{escape(str(picture))}[/]   numbers: {escape(str(out / 'results.json'))}")
+    console.print(f"\nPicture: [bold]{escape(str(drawn))}[/]   numbers: {escape(str(out / 'results.json'))}")
     return models
 
 
@@ -197,13 +197,15 @@ def table(models: list[Contender]) -> Table:
 
 def draw_points(models: list[Contender], seed: int, out: Path) -> Path:
     """The sets of iDSPN step by step beside the others' predictions, by the models of the first seed."""
-    batch = next(iter(multisets(seed=seed).loader("test", 8)))
+    task = multisets(seed=seed)
+    batch = next(iter(task.loader("test", 4)))
     predictions = {c.name: c.model.predict(batch.input) for c in models}
     with torch.no_grad():
         trajectory = models[-1].model(batch.input)
     predictions.pop(models[-1].name)
-    title = f"8 points through 64 numbers and back: {models[-1].name} step by step, beside the others' predictions"
-    return save(progression(trajectory, batch.target, [0, 1, 2, 5, 10, 20], predictions, title=title), out / "sets.png")
+    heading = f"8 points through 64 numbers and back: {models[-1].name} step by step, beside the others' predictions"
+    drawn = picture(task, batch, trajectory, [0, 1, 2, 5, 10, 20], range(4), predictions, heading=heading)
+    return save(drawn, out / "sets.png")
 
 
 def results(what: str, models: list[Contender], budget: Budget, seeds: Sequence[int]) -> dict[str, Any]:

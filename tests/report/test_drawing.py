@@ -29,7 +29,6 @@ from setpredict.report.figures.drawing import draw_boxes, draw_points, draw_set,
 from setpredict.report.figures.legend import picture_legend
 from setpredict.report.figures.palette import DARK, DARK_CARD, INK, LINE_COLORS, MASK_COLORMAP, RIGHT, WRONG
 from setpredict.report.figures.pictures import picture, validation_picture
-from setpredict.report.figures.progression import progression
 from setpredict.report.figures.save import save
 from setpredict.report.figures.sweep import Sweep, draw_sweeps
 from setpredict.report.html import figure as html_figure
@@ -146,17 +145,12 @@ def test_a_picture_has_one_row_per_sample_and_one_column_per_step():
     task = multisets(4, val=6)
     batch = batch_of(task, 3)
     trajectory = trajectory_to(batch, 4)
-    figure = picture(task, batch, trajectory, [0, 4], [2, 0], {"other": trajectory.step(0)}, ["a", "b"])
+    figure = picture(task, batch, trajectory, [0, 4], [2, 0], {"other": trajectory.step(0)}, ["a", "b"], "all")
+    assert figure.get_suptitle() == "all"
     titles = [a.get_title() for a in figure.axes]
     assert titles == ["$Y^{(0)}$", "$Y^{(4)}$", "other", "target", "", "", "", ""]
     np.testing.assert_allclose(clouds(figure.axes[1])[1], batch.target.elements[2], atol=1e-6)
     np.testing.assert_allclose(clouds(figure.axes[7])[0], batch.target.elements[0], atol=1e-6)
-
-
-def test_progression_without_a_task():
-    batch = batch_of(multisets(4, val=6), 2)
-    figure = progression(trajectory_to(batch), batch.target, [0, 2], samples=[1])
-    assert [a.get_title() for a in figure.axes] == ["$Y^{(0)}$", "$Y^{(2)}$", "target"]
 
 
 def test_losses_by_step_are_medians_and_mark_the_trained_step():

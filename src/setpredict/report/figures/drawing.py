@@ -69,7 +69,7 @@ def draw_set(
     else:
         target = None if predicted is None else _positions(task, batch.target)
         flipped = rows_first(task)
-        draw_points(axes, _positions(task, shown), sample, "", target, flipped=flipped, image=image, colors=colors)
+        draw_points(axes, _positions(task, shown), sample, target, flipped=flipped, image=image, colors=colors)
         if task.kind == "polygons":
             draw_outline(axes, batch.target, sample)
         if task.groups:
@@ -86,7 +86,6 @@ def draw_points(
     axes: Axes,
     sets: Sets,
     sample: int,
-    title: str = "",
     target: Sets | None = None,
     *,
     flipped: bool = False,
@@ -125,7 +124,6 @@ def draw_points(
     if image is None:
         axes.set(xlim=(low, high), ylim=(high, low) if flipped else (low, high), aspect="equal")
     axes.set(xticks=[], yticks=[])
-    axes.set_title(title, fontsize=9)
 
 
 def name_points(axes: Axes, sets: Sets, sample: int, task: SetTask, image: np.ndarray | None) -> None:

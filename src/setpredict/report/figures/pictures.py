@@ -34,6 +34,7 @@ def picture(
     samples: Sequence[int],
     beside: Mapping[str, Sets] | None = None,
     titles: Sequence[str] = (),
+    heading: str = "",
 ) -> Figure:
     """Y0 … YT of some samples, the predictions of other models, and the target, with a legend of colors.
 
@@ -47,6 +48,7 @@ def picture(
         samples: The samples of the batch to draw, one row each.
         beside: Predictions of other models, by name, one column each.
         titles: One title per row, on its left.
+        heading: The title of the whole picture.
     """
     beside = beside or {}
     as_text = shown_as_text(task)
@@ -70,5 +72,7 @@ def picture(
         if titles:
             grid[row, 0].text(-0.08, 0.5, titles[row], fontsize=8, rotation=90, va="center", ha="right",
                               transform=grid[row, 0].transAxes)  # fmt: skip
+    if heading:
+        figure.suptitle(heading, fontsize=10)
     add_legend(figure, picture_legend(task))
     return figure
