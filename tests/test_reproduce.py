@@ -153,13 +153,23 @@ def test_learning_rates_are_tuned_with_equal_budgets(tmp_path):
     assert again == tried
 
 
+def test_a_limit_in_steps_is_shared_by_the_tuning(tmp_path):
+    """A row of 60 minutes or 36 steps tries each rate for 5 minutes or 3 steps."""
+    small = {"data.train": 16, "data.val": 4, "data.test": 4, "train.max_steps": 36, "train.max_minutes": 60.0}
+    experiment = changed(preset("multisets", "mlp"), small)
+    (tried,) = module.tune(experiment, Row("MLP", "mlp", rates=(1e-3,)), tmp_path, Console(quiet=True), None)
+    assert (tried["minutes"], tried["max_steps"], tried["step"]) == (5.0, 3, 3)
+    train = RunFolder(tmp_path / "mlp-lr0.001").read_experiment().train
+    assert (train.max_minutes, train.max_steps) == (5.0, 3)
+
+
 def test_a_learning_rate_that_diverges_is_not_chosen(tmp_path):
     base = preset("multisets", "mlp")
     small = {"data.train": 64, "data.val": 16, "data.test": 16, "train.max_steps": 60, "train.max_minutes": 5.0}
     experiment = changed(base, {**small, "train.clip_grad": None, "train.lr": 1e-3})
     row, quiet = Row("MLP", "mlp", rates=(1e-3, 1e6)), Console(quiet=True)
     tried = module.tune(experiment, row, tmp_path, quiet, None)
-    assert tried[1] == {"lr": 1e6, "minutes": 5.0, "step": None, "score": None}
+    assert tried[1] == {"lr": 1e6, "minutes": 5.0, "max_steps": 60, "step": None, "score": None}
     assert module.best_rate(row, tried) == 1e-3
     assert module.tune(experiment, row, tmp_path, quiet, None) == tried
     with pytest.raises(UserError, match="MLP: the training diverged with each of its learning rates"):

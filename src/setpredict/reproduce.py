@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -177,13 +178,18 @@ def tune(
 ) -> list[dict[str, Any]]:
     """Train a row for a few minutes with each of its learning rates; returns their validation scores.
 
-    Every row has the same time and the same choices, and every seed uses what was found with seed 0. A training that
-    diverges has no score.
+    Every row has the same time and the same choices, and every seed uses what was found with seed 0. Where the steps of
+    the row are limited too, so that a faster machine does not train it longer, these trainings have the same share of
+    them. A training that diverges has no score.
     """
     tried = []
+    whole = experiment.train.max_minutes or TUNING_MINUTES
+    limits: dict[str, Any] = {"minutes": min(TUNING_MINUTES, whole)}
+    if experiment.train.max_steps is not None:
+        limits["max_steps"] = math.ceil(experiment.train.max_steps * limits["minutes"] / whole)
     for rate in row.rates:
-        minutes = min(TUNING_MINUTES, experiment.train.max_minutes or TUNING_MINUTES)
-        short = replace(experiment.train, lr=rate, max_minutes=minutes, seed=0)
+        minutes = limits["minutes"]
+        short = replace(experiment.train, lr=rate, max_minutes=minutes, max_steps=limits.get("max_steps"), seed=0)
         run = RunFolder(folder / f"{row.slug}-lr{rate:g}")
         console.rule(f"{row.name}, learning rate {rate:g} for {minutes:g} minutes")
         try:
@@ -191,11 +197,11 @@ def tune(
                 raise KeyboardInterrupt(CONTINUE)
         except Diverged as e:
             console.print(f"Learning rate {rate:g} is too high: {e}", markup=False)
-            tried.append({"lr": rate, "minutes": minutes, "step": None, "score": None})
+            tried.append({"lr": rate, **limits, "step": None, "score": None})
             continue
         validation = run.read_validation()
         assert validation is not None
-        tried.append({"lr": rate, "minutes": minutes, "step": validation["step"], "score": validation["score"]})
+        tried.append({"lr": rate, **limits, "step": validation["step"], "score": validation["score"]})
     return tried
 
 
