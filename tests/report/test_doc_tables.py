@@ -104,11 +104,14 @@ def test_methods_are_compared_by_their_best_row_at_the_trained_steps(tmp_path: P
     ]
     for one in runs:
         one["config"] |= clock
+    runs[1]["config"] |= {
+        "train": {"max_minutes": 60.0, "max_steps": 9}
+    }  # trained for as many steps on a faster machine
     write("mnist-small.json", runs)
     (digits,) = cells(methods_table(tmp_path))
     assert digits == [
         "MNIST digits, through 64 numbers and back", "chamfer ×1000",
-        "0.050 ± 0.014 (12 min)", "–", "**0.020** (60 min)", "–", "–", "–",
+        "0.050 ± 0.014 (10 min)", "–", "**0.020** (60 min)", "–", "–", "–",
     ]  # fmt: skip
     scenes = [
         {**run("Dense head", {"kind": "dense"}, {None: 0.9}, 60)},
@@ -122,14 +125,15 @@ def test_methods_are_compared_by_their_best_row_at_the_trained_steps(tmp_path: P
     assert cells(methods_table(tmp_path))[1][2:] == ["4.0 (2,000 steps)", "**40.0** (2,000 steps)", *"––––"]
     (tmp_path / "mnist-small.json").unlink()
     models = [{"name": "MLP decoder", "error_x1000": {"0": 0.5}, "steps_trained": 100}]
-    models += [{"name": "DSPN", "error_x1000": {"10": 0.25, "20": 9.0}, "steps_trained": 50}]
+    dspn = {"error_x1000": {"10": 0.25, "20": 9.0}, "error_std_x1000": {"10": 0.1, "20": 8.0}}
+    models += [{"name": "DSPN", **dspn, "steps_trained": 50}]
     (tmp_path / "polygons.json").write_text(json.dumps({"models": models}))
     points = run("MLP", {"kind": "mlp"}, {None: 0.001}, 2)
     points["evaluations"][0]["metrics"] = {"hungarian": 0.001}
     write("points-small.json", [points | {"steps_trained": 7}])
     first, second, _ = cells(methods_table(tmp_path))
     assert first[2:] == ["**1.000** (7 steps)", *"–––––"]
-    assert second[2:] == ["0.500 (100 steps)", "–", "**0.250** (50 steps)", *"–––"]
+    assert second[2:] == ["0.500 (100 steps)", "–", "**0.250 ± 0.100** (50 steps)", *"–––"]
 
 
 def test_polygons_have_means_over_seeds_and_the_place_of_each(tmp_path: Path):

@@ -101,7 +101,7 @@ def text(results: Path, page: Path, images: Path) -> str:
 def section(path: Path, results: Path, page: Path, images: Path, folded: bool = False) -> list[str]:
     """The paragraphs on one table: its main columns, figure and remarks, then all columns and commands in a fold.
 
-    A section that is `folded` shows only what the table is about.
+    A section that is `folded` shows only its heading.
     """
     content = read_json(path)
     study, entries = studies()[content["table"]], content["runs"]
@@ -118,7 +118,7 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
         main = [markdown(*score_table(content["table"], {e["row"]: e["row"] for e in entries}, entries, names))]
     other = plain(results, path)
     by_time = study.by_time or study.by_size or (not study.groups and bool(timed(entries)))
-    drawing = "Validation scores by training time" if by_time else "Test scores of every answer"
+    drawing = "Validation scores by training time" if by_time else "Test scores of every variant"
     if study.by_size:
         drawing = "Test errors by the size of the sets"
     if by_time or answered(content["table"], entries):
@@ -136,7 +136,7 @@ def section(path: Path, results: Path, page: Path, images: Path, folded: bool = 
     ]
     what = f"commands, seeds, time, hardware ({path.name})"
     if folded:
-        return [f"### {title}\n\n{study.about}\n", _fold(f"Table, {what}", [f"{data}\n", *main, *details])]
+        return [f"### {title}\n", _fold(f"Table, {what}", [f"{study.about} {data}\n", *main, *details])]
     return [f"## {title}\n\n{study.about} {data}\n", *main, _fold(f"Details, {what}", details)]
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from setpredict.config import Experiment, from_json
 from setpredict.core.files import read_json
-from setpredict.metrics.units import heading, percent
+from setpredict.metrics.units import heading, percent, shown
 from setpredict.report.results import timed
-from setpredict.report.tables.text import markdown, mean_and_deviation, summary
+from setpredict.report.tables.text import markdown, mean_and_deviation
 
 METHODS = ("MLP", "LSTM", "DSPN", "iDSPN", "Slot Attention", "Transformer")
 TASKS = (
@@ -81,7 +82,8 @@ def methods_table(results: Path) -> str:
         if not (results / name).is_file():
             continue
         runs = [run for run in read_json(results / name)["runs"] if part in run["row"]]
-        found = _scores_by_method(timed(runs) or runs, metric)  # at equal time, where the time was measured
+        equal_time = [run for run in runs if _limits(run).get("max_minutes") is not None]
+        found = _scores_by_method(equal_time or runs, metric)
         rows.append([task, heading(metric), *_best_in_bold([found.get(m) for m in METHODS], metric)])
         if name == "points-small.json":
             rows.append(_polygons(results / "polygons.json"))
@@ -91,10 +93,12 @@ def methods_table(results: Path) -> str:
 def _polygons(path: Path) -> list[str]:
     """The same for polygons, which `setpredict demo` trains."""
     models = {model["name"].removesuffix(" decoder"): model for model in read_json(path)["models"]}
-    found: dict[str, Scores] = {
-        name: ([next(iter(model["error_x1000"].values())) / 1000], f"{model['steps_trained']:,} steps")
-        for name, model in models.items()
-    }
+    found: dict[str, Scores] = {}
+    for name, model in models.items():
+        deviation = next(iter(model.get("error_std_x1000", {}).values()), None)
+        mean = next(iter(model["error_x1000"].values()))
+        training = f"{model['steps_trained']:,} steps"
+        found[name] = Scores(mean / 1000, None if deviation is None else deviation / 1000, training)
     cells = _best_in_bold([found.get(m) for m in METHODS], "hungarian")
     return ["the corners of a polygon, from its angle", heading("hungarian"), *cells]
 
@@ -108,8 +112,14 @@ def distributed_table(path: Path) -> str:
     return markdown(["model", "processes", "parameters", "step", "communication"], rows)
 
 
-Scores = tuple[list[float], str]
-"""The scores of all seeds, and how long they were trained."""
+@dataclass(frozen=True)
+class Scores:
+    """The test score of a method on a task, and how long it was trained."""
+
+    mean: float
+    deviation: float | None
+    """Standard deviation over seeds; None if there is one."""
+    training: str
 
 
 def _scores_by_method(runs: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Scores]:
@@ -122,8 +132,9 @@ def _scores_by_method(runs: Sequence[Mapping[str, Any]], metric: str) -> dict[st
     best: dict[str, Scores] = {}
     for (method, _), group in by_row.items():
         scores = [_trained_score(run, metric) for run in group]
-        if method not in best or _better(fmean(scores), fmean(best[method][0]), metric):
-            best[method] = (scores, _training(group))
+        found = Scores(fmean(scores), stdev(scores) if len(scores) > 1 else None, _training(group))
+        if method not in best or _better(found.mean, best[method].mean, metric):
+            best[method] = found
     return best
 
 
@@ -133,9 +144,14 @@ def _better(a: float, b: float, metric: str) -> bool:
 
 def _training(group: Sequence[Mapping[str, Any]]) -> str:
     """What limits the training of a row: minutes, or else steps."""
-    if group[0]["config"].get("train", {}).get("max_minutes") is None:
+    counted = [run for run in timed(group) if "max_minutes" in _limits(run)]
+    if not counted:
         return f"{max(run['steps_trained'] for run in group):,} steps"
-    return f"{max(run['minutes'] for run in group):.0f} min"
+    return f"{max(run['minutes'] for run in counted):.0f} min"
+
+
+def _limits(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    return run["config"].get("train", {})
 
 
 def _trained_score(run: Mapping[str, Any], metric: str) -> float:
@@ -144,13 +160,13 @@ def _trained_score(run: Mapping[str, Any], metric: str) -> float:
 
 
 def _best_in_bold(found: Sequence[Scores | None], metric: str) -> list[str]:
-    means = [fmean(scores) for scores, _ in filter(None, found)]
+    means = [one.mean for one in found if one is not None]
     best = max(means) if percent(metric) else min(means)
     cells = []
     for one in found:
         if one is None:
             cells.append("–")
             continue
-        text = summary(one[0], metric)
-        cells.append(f"{f'**{text}**' if fmean(one[0]) == best else text} ({one[1]})")
+        text = " ± ".join(shown(metric, value) for value in (one.mean, one.deviation) if value is not None)
+        cells.append(f"{f'**{text}**' if one.mean == best else text} ({one.training})")
     return cells
