@@ -26,18 +26,19 @@ SHOWN = ("AP∞", "AP1", "AP0.25", "AP50", "AP70", "AP90")
 """The average precisions of the visible tables; the folded ones have all."""
 INTRODUCTION = """# Results
 
-Our models were trained on a CPU, for the minutes in the tables; a dash means that training steps were the limit, on a
-machine of another speed. The weights with the best validation score are tested; curves show validation scores. Nothing
-was chosen by a test score.
+All models were trained on a CPU. A dash under "minutes" means that training steps were the limit, on a machine of
+another speed. The weights with the best validation score are tested; figures show validation scores. Nothing was chosen
+by a test score.
 
-Numbers in parentheses are published ones: for DSPN, the mean ± standard deviation of six runs of up to 100 epochs on a
-GPU (for boxes, by the corrected evaluation of the paper's appendix); for iDSPN, those of its own paper, which evaluates
-differently.
+Numbers in parentheses are those of the papers: of [DSPN](https://arxiv.org/abs/1906.06565), "the paper", the mean ±
+standard deviation of six runs of up to 100 epochs on a GPU (for boxes, by the corrected evaluation of its appendix); of
+[iDSPN](https://arxiv.org/abs/2111.12193), by an evaluation that differs. "(all)" means that the set loss is on all inner
+steps.
 """
 CLOSING = """## How to reproduce these results
 
-`setpredict reproduce TABLE` trains a table, resumes it after an interruption, and writes its records to
-[results/](results):
+`setpredict reproduce TABLE` trains a table, or continues it, and writes its records to [results/](results) (or to
+`--results my-results`):
 
 | table | data |
 | --- | --- |
@@ -46,10 +47,8 @@ CLOSING = """## How to reproduce these results
 | `renders-state`, `renders-box` | `$SETPREDICT_DATA/clevr-renders`: files in CLEVR's layout, not distributed |
 | `points`, `multisets`, `numbering`, `ablations` | generated sets |
 
-At `--scale medium`, `clevr-state` and `clevr-box` have images of 128 pixels and up to 10 objects. New rows replace
-those in `results/`; `--results my-results` writes to another folder. A record holds the configuration, seed, revision
-and all validations of its runs (`plain-*.json`: `python -m benchmarks.plain_training`). `setpredict results` writes
-this page from the records, and `setpredict results --check` fails if they differ.
+A record holds the configuration, seed, revision and all validations of its runs. `setpredict results` writes this page
+from the records; `--check` fails if they differ.
 """
 
 

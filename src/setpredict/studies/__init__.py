@@ -115,12 +115,12 @@ def configure(
 
 
 _MNIST = (
-    "A digit is the set of its bright pixels (32 to 342 points). It is encoded to 64 numbers and decoded again; the "
-    "Chamfer loss of the decoded set is measured over all 10,000 test digits, in the unit of the paper's table."
+    "A digit, the set of its bright pixels (32 to 342 points), is encoded to 64 numbers and decoded again. The Chamfer "
+    "loss is in the unit of the paper's table."
 )
 _STATES = (
-    "From an image to the objects in it: position, size, color, material and shape. Average precision at a distance; "
-    "all four attributes must be correct."
+    "From an image to its objects: position, size, color, material and shape. Average precision at a distance, with all "
+    "four attributes right."
 )
-_BOXES = "From an image to the bounding boxes of the objects in it. Average precision at an IoU."
+_BOXES = "From an image to the bounding boxes of its objects. Average precision at an IoU."
 _RENDERS = "The small models, trained on a few thousand CLEVR-style renders and tested on 250."

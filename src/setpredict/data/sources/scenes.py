@@ -38,7 +38,7 @@ def scenes(
     """Scenes that are generated while training, with new training scenes in each epoch. With a `folder`, scenes are
     rendered into it once and read from there in every epoch and by every later run.
 
-    Images are rendered in the loader (about 15 ms each): use as many `workers` as there are cores. With `states_only`
+    Images are rendered in the loader: use as many `workers` as there are cores. With `states_only`
     nothing is rendered and each set is its own input, to auto-encode states or boxes. `boxes` are by default those of
     the paper's protocol, a heuristic; "exact" ones are the bounding boxes of the objects' outlines.
     """
