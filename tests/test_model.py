@@ -18,6 +18,7 @@ from setpredict import (
     Implicit,
     InputConfig,
     ModelConfig,
+    NotFinite,
     SetPredictor,
     Sets,
     UserError,
@@ -379,3 +380,47 @@ def test_images_of_other_units_are_named():
     model = SetPredictor.from_config(ModelConfig(5, 2, input=images, decoder=DecoderConfig("mlp", hidden=(8,))))
     with pytest.raises(UserError, match="images are numbers from 0 to 1, got up to 255: divide by 255"):
         model.predict(torch.full((1, 3, 32, 32), 255.0))
+
+
+def test_a_given_initial_set_is_in_the_units_of_the_data():
+    model = SetPredictor.from_config(
+        ModelConfig(3, 2, latent=8, input=InputConfig("vector", 4), feature_scale=(5.0, 0.5))
+    )
+    start = Sets(torch.rand(2, 3, 2), torch.ones(2, 3))
+    trajectory = model.decode(model.encode(torch.randn(2, 4)), start=start)
+    torch.testing.assert_close(trajectory.elements[0], start.elements)
+
+
+def test_impossible_options_and_inputs_are_named():
+    def build(**given):
+        return SetPredictor.from_config(ModelConfig(5, 2, latent=8, encoder=SMALL, **given))
+
+    projected, scaled = DecoderConfig(), DecoderConfig()
+    projected.project, scaled.step_scale = "box", "learn"  # pyright: ignore
+    for given, problem in (
+        ({"decoder": projected}, "decoder.project must be one of none, unit, simplex, got 'box'"),
+        ({"decoder": scaled}, "decoder.step_scale must be one of equal, learned, added, got 'learn'"),
+        ({"feature_scale": (1.0, 0.0)}, "feature_scale must be 2 numbers above 0"),
+        ({"feature_scale": (1.0,)}, "feature_scale must be 2 numbers above 0"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            build(**given)
+    slots = build(decoder=DecoderConfig("slots", width=8, heads=2))
+    with pytest.raises(UserError, match=r"steps must be from 0 to 10,000, got -1"):
+        slots.predict([[[0.1, 0.2]]], steps=-1)
+    with pytest.raises(UserError, match="this model takes sets of exactly 5 elements, got one of 1"):
+        build(variable=False).predict([[[0.1, 0.2]]])
+
+
+def test_predictions_and_weights_that_are_not_finite_are_errors(tmp_path):
+    decoder = DecoderConfig(mask="free", loss="squared", solver=GradientDescent(100, 1e4))
+    model = SetPredictor.from_config(ModelConfig(5, 2, latent=16, encoder=EncoderConfig(hidden=()), decoder=decoder))
+    with pytest.raises(NotFinite, match="predicted set 0, element 0 is"):
+        model.predict([[[0.1, 0.2]]])
+    model.save_pretrained(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    with pytest.raises(UserError, match="this model has weights that are not finite"):
+        model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == before

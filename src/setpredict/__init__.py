@@ -123,6 +123,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "data", "metrics"]
+
+
 def __getattr__(name: str) -> Any:
     if name in ("data", "metrics"):
         return import_module(f"setpredict.{name}")

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from setpredict.config import InputConfig, ModelConfig, from_json, to_json
 from setpredict.config.bounds import check_sizes
+from setpredict.config.inner import MOST_STEPS
 from setpredict.config.migrate import renamed_weight
 from setpredict.core.batch_parts import FEWEST_ROWS, THREAD_ROWS, compute_in_parts
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.files import atomic, read_json, write_text
 from setpredict.core.modes import evaluating
-from setpredict.core.weights import check_header, load_weights, save_weights
+from setpredict.core.weights import check_finite, check_header, load_weights, save_weights
 from setpredict.data.task import SetTask
 from setpredict.decoders import Decoder, DenseDecoder, Layered, RandomSet, WithTargetLoss
 from setpredict.encoders import Code, ImageEncoder, as_code
@@ -139,10 +140,14 @@ class SetPredictor(nn.Module):
 
         `options` are further arguments of the decoder's `forward`, such as the solver of DSPN.
         """
+        if steps is not None and not 0 <= steps <= MOST_STEPS:
+            raise UserError(f"steps must be from 0 to {MOST_STEPS:,}, got {steps}")
         if self.scale is None:
             return self.decoder(code, steps=steps, keys=keys, **options)
         if code.proposals is not None:
             code = replace(code, proposals=code.proposals.scaled(self.scale))
+        if options.get("start") is not None:
+            options["start"] = options["start"].scaled(self.scale)
         return self.decoder(code, steps=steps, keys=keys, **options).scaled(1 / self.scale)
 
     @torch.no_grad()
@@ -156,7 +161,7 @@ class SetPredictor(nn.Module):
         unless encoders or decoders are somebody's own, or a few unusual shapes (docs/python.md).
         """
         with evaluating(self):
-            return self.decode_each(self.encode_each(self.prepare(input)), steps).final
+            return self.decode_each(self.encode_each(self.prepare(input)), steps).final.check_finite("predicted set")
 
     @torch.no_grad()
     def encode_each(self, input: Tensor | Sets) -> Code:
@@ -219,8 +224,11 @@ class SetPredictor(nn.Module):
                 raise UserError(f"this model takes {_describe(wants)}, got shape {tuple(tensor.shape)}")
         if not bool(torch.isfinite(tensor).all()):
             raise NotFinite("the input has values that are not finite")
-        if wants and wants.kind in IMAGES and tensor.numel() and float(tensor.max()) > 2:
-            raise UserError(f"images are numbers from 0 to 1, got up to {float(tensor.max()):g}: divide by 255")
+        if wants and wants.kind in IMAGES and tensor.numel():
+            if float(tensor.max()) > 2:
+                raise UserError(f"images are numbers from 0 to 1, got up to {float(tensor.max()):g}: divide by 255")
+            if float(tensor.min()) < -0.5:  # a little below 0 is what resizing may leave
+                raise UserError(f"images are numbers from 0 to 1, not normalized, got {float(tensor.min()):g}")
         return tensor.to(weight.device, weight.dtype)
 
     def _prepare_sets(self, input: Any, wants: InputConfig | None) -> Sets:
@@ -235,6 +243,14 @@ class SetPredictor(nn.Module):
         largest = int(sets.sizes.max()) if len(sets) else 0
         if size is not None and largest > size:
             raise UserError(f"this model takes sets of up to {size} elements, got one of {largest}")
+        if (
+            self.config
+            and wants
+            and not self.config.input_varies
+            and len(sets)
+            and (few := int(sets.sizes.min())) != size
+        ):
+            raise UserError(f"this model takes sets of exactly {size} elements, got one of {few}")
         if size is not None and sets.elements.shape[1] > size:  # more padding than the capacity
             sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
             sets = Sets(sets.elements[:, :size], sets.mask[:, :size])
@@ -248,6 +264,7 @@ class SetPredictor(nn.Module):
             raise UserError("this model was put together by hand, so no config.json can be written for it; build it "
                             "with SetPredictor.from_config, or give SetPredictor(…, config=…)")  # fmt: skip
         folder = Path(folder)
+        check_finite(self, self.state_dict(), "this model")
         with atomic(folder / WEIGHTS) as temporary:
             save_weights(self, temporary)
         write_text(folder / CONFIG, json.dumps(to_json(self.config), indent=2) + "\n")

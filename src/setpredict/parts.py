@@ -99,6 +99,8 @@ def _decoder(c: ModelConfig) -> nn.Module:
             if d.initial == "input":
                 _check_input_elements(c, "decoder.initial input")
                 options["inputs"] = c.feature_scale[: c.input.size] or (1.0,) * c.input.size
+            if d.step_scale not in ("equal", "learned", "added"):
+                raise UserError(f"decoder.step_scale must be one of equal, learned, added, got {d.step_scale!r}")
             return DSPN(
                 encoder,
                 **shape,
@@ -123,7 +125,9 @@ def _projection(c: ModelConfig) -> Callable[[Tensor], Tensor] | None:
     if c.decoder.project == "simplex" and not c.groups:
         raise UserError("decoder.project simplex is for categories, and the elements have none")
     kinds = {"unit": partial(unit_box, c.feature_scale), "simplex": partial(simplexes, c.groups.values())}
-    return kinds[c.decoder.project]() if c.decoder.project in kinds else None
+    if c.decoder.project not in ("none", *kinds):
+        raise UserError(f"decoder.project must be one of none, {', '.join(kinds)}, got {c.decoder.project!r}")
+    return None if c.decoder.project == "none" else kinds[c.decoder.project]()
 
 
 def _check_input_elements(c: ModelConfig, option: str) -> None:

@@ -140,7 +140,10 @@ class Sets:
     @property
     def features_with_mask(self) -> Float[Tensor, "B N C"]:
         """The elements with their mask as one more feature, as in the paper (section 3.1)."""
-        return torch.cat([self.elements, self.mask.to(self.elements.dtype)[..., None]], dim=-1)
+        elements, mask = self.elements, self.mask[..., None]
+        if mask.dtype == torch.bool:  # what a mask removes must not matter
+            elements = elements.masked_fill(~mask, 0)
+        return torch.cat([elements, mask.to(elements.dtype)], dim=-1)
 
     def to(self, *args, **kwargs) -> Sets:
         """Move to a device or a floating dtype; a bool mask stays bool."""
@@ -280,8 +283,8 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
         value = torch.from_numpy(np.ascontiguousarray(value))
     if value.numel() == 0 and value.ndim < 2:
         return value.new_zeros(0, features or 0)
-    if value.ndim != 2:
-        raise UserError(f"set {index} must have shape (n, D), got {tuple(value.shape)}")
+    if value.ndim != 2 or value.is_complex():
+        raise UserError(f"set {index} must be real numbers of shape (n, D), got {value.dtype} {tuple(value.shape)}")
     return value
 
 

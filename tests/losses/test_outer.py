@@ -98,3 +98,12 @@ def test_a_value_that_is_not_finite_is_named_by_step_and_sample():
     target = Sets.from_list([[[0.0]] * 3] * 2)
     with pytest.raises(NotFinite, match="step 3: predicted set 1, element 2 is nan"):
         outer_loss(Prediction(elements, torch.ones(4, 2, 3)), target)
+
+
+def test_padding_that_a_mask_removes_does_not_matter():
+    predicted = Sets(torch.rand(1, 2, 2), torch.rand(1, 2))
+    mask = torch.tensor([[True, False]])
+    clean = Sets(torch.tensor([[[1.0, 1.0], [0.0, 0.0]]]), mask)
+    dirty = Sets(torch.tensor([[[1.0, 1.0], [7.0, 7.0]]]), mask)
+    for loss in (hungarian_loss, chamfer_loss):
+        assert torch.equal(loss(predicted, dirty), loss(predicted, clean))

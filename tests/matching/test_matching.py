@@ -1,6 +1,8 @@
 """Pair costs, nearest neighbors and assignment against brute force."""
 
 import itertools
+import subprocess
+import sys
 from importlib import import_module
 
 import numpy as np
@@ -158,3 +160,11 @@ def test_bad_cost_matrices_are_named(value):
     costs[1, 2, 3] = value
     with pytest.raises(NotFinite, match=r"cost matrix 1 holds .* at row 2, column 3"):
         assign(costs)
+
+
+def test_masks_and_weights_that_do_not_fit_are_errors():
+    plain = "import torch; from setpredict.matching import assign; assign(torch.rand(2, 3, 2), torch.ones(1, 3).bool())"
+    seen = subprocess.run([sys.executable, "-c", plain], capture_output=True, text=True)  # without checks of types
+    assert "ValueError: rows must have shape (2, 3), got (1, 3)" in seen.stderr
+    with pytest.raises(ValueError, match="weights must be 0 or more"):
+        PairCost(weights=(1.0, -1.0))

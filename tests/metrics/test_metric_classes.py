@@ -8,6 +8,7 @@ import pytest
 import torch
 from examples import CLEVR
 from ranks import all_metrics, make_data
+from torchmetrics import MetricCollection
 
 from setpredict import NotFinite, Sets
 from setpredict.core.errors import UserError
@@ -172,3 +173,14 @@ def test_without_sets_the_value_is_nan():
         with pytest.warns(UserWarning, match="before the ``update``"):
             value = metric.compute()
         assert value.isnan().all(), f"{metric}: {value}"
+
+
+def test_metrics_of_different_settings_stay_apart_in_a_collection():
+    """A collection computes only one of the metrics whose states are equal after the first batch."""
+    target = Sets(torch.zeros(1, 3, 1), torch.tensor([[True, True, False]]))
+    batches = [Sets(torch.zeros(1, 3, 1), torch.tensor([masks])) for masks in ([0.9, 0.9, 0.1], [0.9, 0.4, 0.1])]
+    together = MetricCollection({"low": SetSizeAccuracy(0.3), "high": SetSizeAccuracy(0.5)})
+    for predicted in batches:
+        together.update(predicted, target)
+    seen = together.compute()
+    assert (seen["low_accuracy"], seen["high_accuracy"]) == (1.0, 0.5)

@@ -6,6 +6,7 @@ import torch
 from rich.console import Console
 
 import setpredict
+from setpredict import Sets
 from setpredict.core.errors import UserError
 from setpredict.data.sources.memory import memory
 from setpredict.runs.fit import fit
@@ -175,3 +176,55 @@ def test_an_empty_input_set_may_be_an_empty_list():
     task = memory((inputs, inputs), val=0.0)
     sizes = task.train.batch(np.arange(4), 0).input.sizes  # pyright: ignore[reportAttributeAccessIssue]
     assert sizes.tolist() == [2, 0, 1, 0]
+
+
+def test_a_run_that_is_loaded_again_is_measured_on_arrays(tmp_path):
+    data = vectors()
+    run = fit(data, folder=tmp_path / "run", options=SHORT, console=QUIET)
+    again = setpredict.load(tmp_path / "run")
+    inputs, sets = data
+    seen = setpredict.evaluate(again, data, loss="hungarian")
+    predicted = run.model.predict(run.task.normalize_input(inputs))
+    target = Sets.from_list([torch.as_tensor(s) for s in sets], max_size=4).to(torch.float32)
+    zero, one = (run.task.denormalize(torch.full((2,), value)) for value in (0.0, 1.0))
+    units = Sets((target.elements - zero) / (one - zero) * target.mask[..., None], target.mask)
+    assert seen.samples == 40
+    expected = float(setpredict.hungarian_loss(predicted, units).mean())
+    assert seen.metrics["hungarian"] == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(UserError, match=r"is a run of DSPN: resume it without method='mlp'"):
+        fit(data, folder=tmp_path / "run", resume=True, method="mlp", console=QUIET)
+
+
+def test_fit_leaves_the_random_numbers_of_its_caller_alone(tmp_path):
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    fit(vectors(), folder=tmp_path / "run", options=SHORT, console=QUIET)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_inputs_that_would_be_misread_are_named(tmp_path):
+    inputs, sets = vectors()
+    gray = np.zeros((40, 28, 28), dtype=np.uint8)
+    masked = np.ma.masked_array([[1.0, 2.0], [999.0, 999.0]], mask=[[0, 0], [1, 1]])
+    for data, problem in (
+        ((gray, sets), r"train, sample 0: uint8 of shape \(28, 28\) looks like a gray image"),
+        ((inputs, [masked] * 40), "train, sample 0: a masked array; give only the elements"),
+        ((inputs * 1e300, sets), "train, sample 0: the input must be finite numbers up to 1e37"),
+        (zip(inputs, sets), "got zip; list.* makes a sequence of a generator"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            fit(data, folder=tmp_path / "run", console=QUIET)
+    halves = torch.as_tensor(inputs).bfloat16()
+    seen = memory((halves, sets)).train.batch(np.array([0]), 0).input
+    assert isinstance(seen, torch.Tensor)
+    assert seen.dtype == torch.float32
+
+
+def test_images_are_normalized_as_fit_reads_them():
+    images = np.random.default_rng(0).integers(0, 256, size=(10, 8, 8, 3), dtype=np.uint8)
+    task = memory((images, [np.random.default_rng(n).random((2, 2)) for n in range(10)]))
+    seen = task.normalize_input(images)
+    assert isinstance(seen, torch.Tensor)
+    assert torch.equal(seen, torch.from_numpy(images).permute(0, 3, 1, 2) / 255)
+    assert task.normalize_input(seen) is seen

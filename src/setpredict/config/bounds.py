@@ -34,6 +34,9 @@ def check_sizes(config: ModelConfig) -> None:
     if config.max_size * config.features > MOST_NUMBERS:
         shape = f"{config.max_size} × {config.features}"
         raise UserError(f"max_size × features must be at most {MOST_NUMBERS}, got {shape}")
+    scale = config.feature_scale
+    if scale and not (len(scale) == config.features and all(0 < factor < float("inf") for factor in scale)):
+        raise UserError(f"feature_scale must be {config.features} numbers above 0, got {list(scale)}")
     for name, group in config.groups.items():
         if len(group) != 2 or not 0 <= group[0] < group[1] <= config.features:
             raise UserError(f"groups[{name!r}] must be a range of the {config.features} features, got {list(group)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,14 @@ from setpredict.core.errors import UserError
 
 MOST_STEPS = 10_000
 """Inner steps that a prediction may be asked for."""
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number, also one of NumPy's."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise UserError(f"{name} must be a whole number, got {value!r}") from None
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class GradientDescent:
     """The squared distance of the penalty is summed over the numbers in a set, or averaged (iDSPN)."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", _whole("steps", self.steps))
         if self.steps < 0:
             raise UserError(f"steps must be 0 or more, got {self.steps}")
         if not 0 < self.step_size < float("inf"):
@@ -91,6 +101,7 @@ class LastSteps:
     """How many steps."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "k", _whole("LastSteps", self.k))
         if self.k < 1:
             raise UserError(f"LastSteps needs at least 1 step, got {self.k}")
 

@@ -130,8 +130,9 @@ class DecoderConfig:
         "learned"
     )
     """The initial set Y0: a parameter that starts uniform (the paper) or normal (learned-normal), a constant, drawn
-    per sample (iDSPN), noise of the size that the latent vector says (sized; with encoder.mask_sum), predicted by an MLP, the
-    best cells of a dense head (images), or the input set, whose features come first and the others at random."""
+    per sample (iDSPN), noise of the size that the latent vector says (sized; with encoder.mask_sum), predicted by an
+    MLP, the best cells of a dense head (images), or the input set, whose features come first and the others at
+    random."""
     initial_scale: float = 0.1
     """Standard deviation of a random initial set, and of a learned-normal one before training."""
     queries: Literal["learned", "random", "input", "input+random"] = "learned"

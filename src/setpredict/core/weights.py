@@ -119,7 +119,7 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) 
         raise UserError(f"{where} does not fit the model: {text}")
 
 
-def check_finite(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+def check_finite(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Raise Damaged if the weights for a model in `where` have a NaN or an infinity."""
     wrong = not_finite(model, tensors)
     if wrong:

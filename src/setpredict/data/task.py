@@ -184,9 +184,14 @@ class SetTask:
 
     def normalize_input(self, input: Tensor | Sets | np.ndarray | Sequence) -> Tensor | Sets:
         """Convert inputs in the user's units to those of batches: vectors (B, V), or sets, which may be a list of
-        arrays; images are unchanged."""
+        arrays; images (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1."""
         if not isinstance(input, (Tensor, Sets)):
-            input = Sets.from_list(input) if self.input_kind == "set" else torch.as_tensor(np.asarray(input))
+            if self.input_kind == "set":
+                input = Sets.from_list(input, features=self.input_size)
+            else:
+                input = torch.as_tensor(np.asarray(input))
+        if self.input_kind == "image" and isinstance(input, Tensor):
+            return _as_images(input)
         if self.input_scale is None or self.input_offset is None:
             return input
         values = input.elements if isinstance(input, Sets) else input
@@ -241,3 +246,10 @@ class SetTask:
             f"SetTask({self.name}: {self.input_kind} of {self.input_size} → up to {self.max_size} "
             f"{self.kind} with {self.features} features; {sizes})"
         )
+
+
+def _as_images(images: Tensor) -> Tensor:
+    """Channels first, floats from 0 to 1."""
+    if images.ndim == 4 and images.shape[-1] == 3 and images.shape[1] != 3:
+        images = images.permute(0, 3, 1, 2)
+    return images / 255 if images.dtype == torch.uint8 else images

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from setpredict.config import Gradient, GradientDescent, Unrolled
+from setpredict.config.inner import parse_gradient
 from setpredict.core.errors import NotFinite, UserError
 from setpredict.core.modes import is_tracing
 from setpredict.decoders.fast.objective import FastObjective, has_fast_step
@@ -37,7 +38,8 @@ class DSPN(nn.Module):
         initial: Y0: "learned", "learned-normal", "fixed", "random", "sized", "predicted" or "dense", or a module from
             (code, keys) to a state (B, N, C): elements, with the mask as last feature unless sets have a fixed size.
         solver: Steps, step size, momentum, clipping, penalty and when to stop.
-        gradient: How to differentiate through the loop: `Unrolled()`, `LastSteps(k)` or `Implicit()`.
+        gradient: How to differentiate through the loop: `Unrolled()`, `LastSteps(k)` or `Implicit()`, or "unrolled",
+            "last:k" or "implicit".
         loss: The representation loss, "huber" or "squared".
         mask: How masks are kept: "clamp", "sigmoid", "free", or "none" for sets of fixed size.
         learned_steps: Learn one factor of the step size per feature (and mask): those of features that the initial set
@@ -65,7 +67,7 @@ class DSPN(nn.Module):
         *,
         initial: Initial | nn.Module = "learned",
         solver: GradientDescent | None = None,
-        gradient: Gradient | None = None,
+        gradient: Gradient | str | None = None,
         loss: ReprLoss = "huber",
         mask: MaskKind = "clamp",
         learned_steps: bool = False,
@@ -78,7 +80,8 @@ class DSPN(nn.Module):
         self.encoder = encoder
         self.max_size = _known(max_size, encoder, "max_size")
         self.features = _known(features, encoder, "features")
-        self.solver, self.gradient = solver or GradientDescent(), gradient or Unrolled()
+        self.solver = solver or GradientDescent()
+        self.gradient = parse_gradient(gradient) if isinstance(gradient, str) else gradient or Unrolled()
         self.loss: ReprLoss = loss
         self.mask_kind: MaskKind = mask
         self.project, self.fast, self.recompute = project, fast, recompute
@@ -93,6 +96,8 @@ class DSPN(nn.Module):
             raise UserError("initial='sized' reads the size of a set from its code: the encoder needs mask_sum=True")
         self.initial = initial
         self.step_scale = nn.Parameter(torch.ones(self.features + (mask != "none"))) if learned_steps else None
+        if not 0 <= held <= self.features:
+            raise UserError(f"held must be from 0 to the number of features, {self.features}, got {held}")
         self.held = held
         self._check_initial_is_trained(self.solver)
 

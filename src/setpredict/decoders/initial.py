@@ -151,6 +151,8 @@ class RandomSet(nn.Module):
 
     def _draw(self, keys: Int[Tensor, " B"]) -> Tensor:
         """Drawn in float64 on the CPU: not every device has float64, and all must get the same numbers."""
+        if keys.is_floating_point():
+            raise ValueError(f"keys must be whole numbers, one per sample, got {keys.dtype}")
         N, C = self.shape
         return self.scale * torch.from_numpy(rng.normal(keys.cpu().numpy().astype(np.uint64), N * C)).view(-1, N, C)
 

@@ -96,6 +96,8 @@ def outer_loss(
     first = prediction.grad_from if steps == "all" else prediction.steps
     elements, mask = prediction.elements[first:], prediction.mask[first:]
     S, B = mask.shape[:2]
+    if len(target) != B:
+        raise ValueError(f"{B} predicted sets for {len(target)} targets")
     if not bool(torch.isfinite(elements).all() & torch.isfinite(mask).all()):
         for t in range(first, prediction.steps + 1):
             prediction.step(t).check_finite(f"step {t}: predicted set")

@@ -31,6 +31,9 @@ def assign(
     tensor([[2, 0]])
     """
     P, N, M = costs.shape
+    for name, mask, shape in (("rows", rows, (P, N)), ("columns", columns, (P, M))):
+        if mask is not None and mask.shape != shape:  # the kernel would read what is not theirs
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(mask.shape)}")
     costs = costs if costs.dtype in (torch.float32, torch.float64) else costs.float()  # the solver has no others
     answer = torch.empty(P, M, dtype=torch.long)
     status = torch.empty(P, dtype=torch.uint8)

@@ -41,6 +41,8 @@ class PairCost:
     def __post_init__(self) -> None:
         if self.kind not in ("huber", "squared"):
             raise ValueError(f"pair cost must be 'huber' or 'squared', got {self.kind!r}")
+        if any(not 0 <= w < float("inf") for w in self.weights or ()):
+            raise ValueError(f"weights must be 0 or more, got {self.weights}")
         taken: dict[int, str] = {}
         for name, (start, stop) in (self.groups or {}).items():
             if not 0 <= start < stop:

@@ -15,6 +15,7 @@ from torchmetrics import Metric
 
 from setpredict.metrics.candidates import NO_GROUPS, Groups, box_iou, check_finite
 from setpredict.metrics.rows import as_rows, ensure_rows, join_rows
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 THRESHOLDS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
@@ -62,6 +63,7 @@ class CocoAveragePrecision(Metric):
         classes = int(np.prod([end - first for first, end in self.groups.values()], initial=1))
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.zeros(classes, dtype=torch.long), dist_reduce_fx="sum")
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
         """Add a batch of images; with `index`, their numbers, ties of scores are broken by it as pycocotools does."""

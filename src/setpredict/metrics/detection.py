@@ -14,6 +14,7 @@ from setpredict.core.errors import UserError
 from setpredict.metrics import average_precision as ap
 from setpredict.metrics.candidates import NO_GROUPS, Candidates, Groups, box_candidates, check_finite, state_candidates
 from setpredict.metrics.rows import as_rows, ensure_rows, join_rows
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 COLUMNS = 5
@@ -46,6 +47,7 @@ class PooledAveragePrecision(Metric):
         self.floors, self.candidates, self.features = floors, candidates, features
         self.add_state("rows", default=[], dist_reduce_fx="cat")
         self.add_state("ground_truths", torch.tensor(0), dist_reduce_fx="sum")
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Int[Tensor, " B"] | None = None) -> None:
         """Add a batch of images with their predicted and true sets."""

@@ -14,6 +14,7 @@ from torchmetrics import Metric
 from setpredict.losses import SetLoss
 from setpredict.losses.outer import named_set_loss
 from setpredict.metrics.rows import as_rows, ensure_rows, join_rows
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 
@@ -38,6 +39,7 @@ class SetDistance(Metric):
         super().__init__()
         self.loss: SetLoss = partial(named_set_loss(loss), **options)
         self.add_state("rows", default=[], dist_reduce_fx="cat")  # the distance of every set
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
         """Add a batch of sets; `index` is ignored."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from setpredict.metrics.candidates import Groups
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 
@@ -63,6 +64,7 @@ class ExactAccuracy(Metric):
         self.groups = groups
         for name in ("right", "elements", "complete", "sets"):  # integers: their sums are exact in any order
             self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
         """Count a batch of sets; `index` is ignored."""

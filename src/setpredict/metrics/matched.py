@@ -16,6 +16,7 @@ from setpredict.core.errors import UserError
 from setpredict.matching import assign
 from setpredict.metrics.candidates import Groups
 from setpredict.metrics.rows import as_rows, ensure_rows, join_rows
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 FAR = 1e6
@@ -117,6 +118,7 @@ class MatchedErrors(Metric):
         for number, (first, end) in enumerate(layout.groups.values()):
             zeros = torch.zeros(end - first, end - first, dtype=torch.long)
             self.add_state(f"confusion{number}", zeros, dist_reduce_fx="sum")
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
         """Add a batch of sets; `index` is ignored."""

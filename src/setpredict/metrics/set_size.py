@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
+from setpredict.metrics.separate import keep_separate
 from setpredict.sets import Sets
 
 
@@ -49,6 +50,7 @@ class SetSizeAccuracy(Metric):
         self.threshold = threshold
         for name in ("correct", "error", "sets"):  # integers: their sums are exact in any order
             self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
+        keep_separate(self)
 
     def update(self, predicted: Sets, target: Sets, index: Tensor | None = None) -> None:
         """Count a batch of sets; `index` is ignored."""

@@ -32,8 +32,8 @@ by a test score.
 
 Numbers in parentheses are those of the papers: of [DSPN](https://arxiv.org/abs/1906.06565), "the paper", the mean ±
 standard deviation of six runs of up to 100 epochs on a GPU (for boxes, by the corrected evaluation of its appendix); of
-[iDSPN](https://arxiv.org/abs/2111.12193), by an evaluation that differs. "(all)" means that the set loss is on all inner
-steps.
+[iDSPN](https://arxiv.org/abs/2111.12193), by an evaluation that differs. "(all)" means that the set loss is on all
+inner steps.
 """
 CLOSING = """## How to reproduce these results
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -22,6 +22,7 @@ from setpredict.core.progress import progress
 from setpredict.core.threads import threads_restored
 from setpredict.data.like import adapted, open_like
 from setpredict.data.plain import in_order, some_target_sets
+from setpredict.data.sources.memory import memory
 from setpredict.data.task import SetTask, Split
 from setpredict.decoders import Decoder
 from setpredict.losses.outer import OuterLoss
@@ -37,8 +38,8 @@ BASELINE_SAMPLES = 1024
 """Training sets that trivial predictions are made from."""
 SENSITIVITY_SAMPLES = 32
 """Samples whose codes are changed a little, to see whether predictions jump."""
-Data = SetTask | DataConfig | str | Path
-"""A data set, its options, or its path."""
+Data = SetTask | DataConfig | str | Path | tuple[Any, Any]
+"""A data set, its options, its path, or (inputs, sets) in memory."""
 
 
 def evaluate(
@@ -47,7 +48,7 @@ def evaluate(
     *,
     split: str = "test",
     steps: int | None = None,
-    loss: LossConfig | None = None,
+    loss: LossConfig | Literal["chamfer", "hungarian"] | None = None,
     batch_size: int = 128,
     trivial: bool = True,
 ) -> Evaluation:
@@ -55,8 +56,8 @@ def evaluate(
 
     Args:
         model: A model; a run, its folder, or the name of a shipped model.
-        task: The data set, or its path (None: the run's own). For a run, features, categories and units are converted
-            to those that it was trained with; for any other model they must be the same.
+        task: The data set, its path, or (inputs, sets) for a run (None: the run's own). For a run, features, categories
+            and units are converted to those that it was trained with; for any other model they must be the same.
         split: Which part of the data set. Data at a path without a test split of its own is its own test split.
         steps: Inner steps (None: as trained).
         loss: The set distance (None: that of the run's training; for any other model, the Hungarian one).
@@ -77,6 +78,7 @@ def evaluate(
     data = open_data(run, task) if run else task
     if not isinstance(data, SetTask):
         raise TypeError(f"evaluate needs a SetTask for a model that is not a run, got {type(data).__name__}")
+    loss = LossConfig(set=loss) if isinstance(loss, str) else loss
     criterion = make_loss(loss or (run.experiment.loss if run else LossConfig()), data)
     check_has_steps(network.steps, [steps], run.name if run else "this model")
     device = next(network.parameters()).device
@@ -162,6 +164,8 @@ def open_data(run: LoadedRun, data: Data | None) -> SetTask:
     """The data to measure a run on: its own (None), or another data set in its features, categories and units."""
     if data is None:
         return run.data
+    if isinstance(data, tuple):
+        data = memory(data, val=data, test=data)
     if isinstance(data, SetTask):
         return adapted(data, run.task)
     own = run.experiment.data
@@ -216,8 +220,8 @@ def trivial_predictions(training: Split | None, loss: OuterLoss, variable: bool)
 
 
 def _training_sets(run: LoadedRun | None, given: Data | None, task: SetTask) -> Split | None:
-    """The training split of the task; for data at a path, which is only for testing, that of the run's own data."""
-    if run is None or not isinstance(given, str | Path):
+    """The training split of the task; for data that are only for testing, at a path or in memory, that of the run."""
+    if run is None or not isinstance(given, str | Path | tuple):
         return task.train
     try:
         return run.data.train

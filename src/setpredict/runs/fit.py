@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from setpredict.build import counts_of, varied
@@ -59,6 +60,8 @@ def fit(
     if method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     experiment = RunFolder(folder).read_experiment() if resume else preset("folder", method)
+    if resume and method != "auto" and preset("folder", method).decoder.method != experiment.decoder.method:
+        raise UserError(f"{folder} is a run of {experiment.decoder.method}: resume it without method={method!r}")
     experiment.data.name = "memory"
     given = dict(options or {})
     if minutes is not None:
@@ -66,7 +69,8 @@ def fit(
     experiment = changed(experiment, given)
     task = data if isinstance(data, SetTask) else memory(data, val=val, test=test, seed=experiment.data.seed)
     task = task.limited(**counts_of(experiment.data))
-    train_run(experiment, folder, resume=resume, console=console, task=varied(task, experiment.data))
-    run = load(folder, allow_own_code=True)  # it has just been trained here
+    with torch.random.fork_rng(devices=[]):  # its seeds are not for the caller's random numbers
+        train_run(experiment, folder, resume=resume, console=console, task=varied(task, experiment.data))
+        run = load(folder, allow_own_code=True)  # it has just been trained here
     run.data = task
     return run

@@ -119,8 +119,8 @@ _MNIST = (
     "loss is in the unit of the paper's table."
 )
 _STATES = (
-    "From an image to its objects: position, size, color, material and shape. Average precision at a distance, with all "
-    "four attributes right."
+    "From an image to its objects: position, size, color, material and shape. Average precision at a distance, with "
+    "all four attributes right."
 )
 _BOXES = "From an image to the bounding boxes of its objects. Average precision at an IoU."
 _RENDERS = "The small models, trained on a few thousand CLEVR-style renders and tested on 250."

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from setpredict import GradientDescent, Implicit, LastSteps, Unrolled, descend
+from setpredict import DSPN, DeepSetEncoder, GradientDescent, Implicit, LastSteps, Unrolled, UserError, descend
 from setpredict.decoders import Objective
 from setpredict.decoders.inner.solver import clip
 
@@ -333,3 +334,22 @@ def test_a_sample_may_be_one_number():
     found = descend(lambda y: y**2 / 2, start, GradientDescent(steps=2, step_size=0.5, clip_norm=2.0))
     assert found.states.tolist() == [[3.0, -4.0], [2.0, -3.0], [1.0, -2.0]]
     assert found.grad_norms.tolist() == [[3.0, 4.0], [2.0, 3.0]]
+
+
+def test_an_objective_has_one_loss_per_sample():
+    with pytest.raises(ValueError, match=r"one loss per sample, \(B,\), got shape \(\)"):
+        descend(lambda y: (y**2).mean(), torch.ones(2, 2), GradientDescent(3, 0.5))
+
+
+def test_gradients_have_names_and_steps_are_whole_numbers():
+    decoder = DSPN(DeepSetEncoder(2, 8, max_size=3), initial="random", gradient="implicit")
+    assert decoder.gradient == Implicit()
+    solver = GradientDescent()
+    object.__setattr__(solver, "steps", np.int64(2))  # not as arguments, whose types tests check
+    solver.__post_init__()
+    assert type(solver.steps) is int
+    object.__setattr__(solver, "steps", 1.5)
+    with pytest.raises(UserError, match=r"steps must be a whole number, got 1\.5"):
+        solver.__post_init__()
+    with pytest.raises(UserError, match="held must be from 0 to the number of features, 2, got -1"):
+        DSPN(DeepSetEncoder(2, 8, max_size=3), held=-1)

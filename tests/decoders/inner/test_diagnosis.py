@@ -34,7 +34,7 @@ def test_verdicts():
     torch.nn.init.zeros_(dead.encoder.pool.weight)  # pyright: ignore
     assert "does not depend on the set" in diagnose(dead(z)).verdict
     assert "No steps" in diagnose(small()(z, steps=0)).verdict
-    with pytest.raises(ValueError, match="one-shot decoder"):
+    with pytest.raises(ValueError, match="its decoder has no inner loop"):
         diagnose(MLPDecoder(16, 8, 2)(z))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from setpredict.config import ElementKind
@@ -50,7 +51,7 @@ def memory(
     >>> memory((rng.normal(size=(50, 6)), [rng.normal(size=(n % 4, 2)) for n in range(50)]))
     SetTask(memory: vector of 6 → up to 3 points with 2 features; 45 train, 5 val, 5 test)
     """
-    part = float(val) if isinstance(val, float | int) else None
+    part = float(val) if isinstance(val, float | int | np.floating) else None
     given = {"train": train, "val": None if part is not None else val, "test": test}
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -78,6 +79,8 @@ def _records(split: str, pairs: Pairs, like: Records | None) -> Records:
     """The samples of a split as the reader of files has them; errors name the split and the sample."""
     records = Records(Path(split))
     for i, (given, elements) in enumerate(_each(split, pairs)):
+        if any(isinstance(array, np.ma.MaskedArray) for array in (given, elements)):
+            raise UserError(f"{split}, sample {i}: a masked array; give only the elements that are in the set")
         value, kind, width = _input(split, i, given)
         first = like or (records if records.inputs else None)
         if not like and (records.input_kind, records.input_width, kind) == ("vector", 0, "set"):
@@ -109,6 +112,9 @@ def _each(split: str, pairs: Pairs) -> Iterator[tuple[Any, Any]]:
             raise UserError(f"{split} has {len(inputs)} inputs and {len(sets)} sets")
         yield from zip(inputs, sets)
         return
+    if not hasattr(pairs, "__getitem__") or not hasattr(pairs, "__len__"):
+        problem = f"(inputs, sets), or a sequence or Dataset of (input, set), got {type(pairs).__name__}"
+        raise UserError(f"{split} must be {problem}; list(…) makes a sequence of a generator")
     for i in range(len(pairs)):
         item = pairs[i]
         if not isinstance(item, (tuple, list)) or len(item) != 2:
@@ -117,7 +123,9 @@ def _each(split: str, pairs: Pairs) -> Iterator[tuple[Any, Any]]:
 
 
 def _array(value: Any) -> np.ndarray:
-    value = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # NumPy has no bfloat16
     return np.asarray(value)
 
 
@@ -136,8 +144,13 @@ def _input(split: str, i: int, given: Any) -> tuple[Any, Any, int]:
                 raise UserError(f"{split}, sample {i}: an image must be uint8, or floats from 0 to 1")
             array = np.round(array * 255).astype(np.uint8)
         return array, "image", array.shape[-1]
-    if array.ndim not in (1, 2) or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
-        raise UserError(f"{split}, sample {i}: the input must be finite numbers: a vector, a set (n, D) or an image")
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiub" or not (abs(array) <= LARGEST).all():
+        raise UserError(f"{split}, sample {i}: the input must be {FINITE}: a vector, a set (n, D) or an image")
+    if array.ndim == 2 and array.dtype == np.uint8 and array.shape[0] == array.shape[1] > 4:
+        problem = (
+            f"uint8 of shape {array.shape} looks like a gray image; repeat it to (3, S, S), or convert a set to float"
+        )
+        raise UserError(f"{split}, sample {i}: {problem}")
     return array.tolist(), "vector" if array.ndim == 1 else "set", array.shape[-1]
 
 
@@ -152,7 +165,7 @@ def _elements(split: str, i: int, given: Any, records: Records, like: Records | 
             return []
         if array.ndim != 2 or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
             raise UserError(
-                f"{split}, sample {i}: a set must be finite numbers of shape (n, D), got shape {array.shape}"
+                f"{split}, sample {i}: a set must be finite numbers of shape (n, D), got {array.dtype} {array.shape}"
             )
         rows = array.tolist()
     columns = like.columns if like is not None and like.columns is not None else records.columns

@@ -53,7 +53,9 @@ def diagnose(prediction: Prediction) -> Diagnosis:
     11
     """
     if prediction.repr_loss is None or prediction.grad_norm is None:
-        raise ValueError("this prediction has no inner loop to diagnose: it comes from a one-shot decoder")
+        raise ValueError("this prediction has no representation loss to diagnose: its decoder has no inner loop")
+    if not prediction.elements.shape[1]:
+        raise ValueError("there are no samples to diagnose")
     state = torch.cat([prediction.elements, prediction.mask[..., None]], dim=-1).detach()
     scale = state[0, 0].numel() ** 0.5
     moved = (state.diff(dim=0).flatten(2).norm(dim=2) / scale).mean(dim=1).tolist()

@@ -44,6 +44,13 @@ def value_and_grad(
 
     A trace has them by autograd: the wrappers of `torch.func` would make the size of its batch a constant.
     """
+
+    def checked(y: Tensor) -> Tensor:
+        each = losses(y)
+        if each.shape != y.shape[:1]:
+            raise ValueError(f"the objective must return one loss per sample, (B,), got shape {tuple(each.shape)}")
+        return each
+
     if is_tracing():
         with torch.enable_grad():
             y = y.detach().requires_grad_()
@@ -52,7 +59,7 @@ def value_and_grad(
         return each.detach(), grad
 
     def total(y: Tensor) -> tuple[Tensor, Tensor]:
-        each = losses(y)
+        each = checked(y)
         return each.sum(), each
 
     grad, (_, each) = torch.func.grad_and_value(total, has_aux=True)(y)
@@ -107,7 +114,9 @@ def representation_loss(
     tensor([1.5000])
     """
     if code.shape != z.shape:
-        raise ValueError(f"the set encoder's code has {code.shape[-1]} numbers, the vector to decode {z.shape[-1]}")
+        raise ValueError(
+            f"the set encoder's code has shape {tuple(code.shape)}, the vectors to decode {tuple(z.shape)}"
+        )
     if kind == "squared":
         return ((code - z) ** 2 / 2).mean(dim=1)
     if kind == "huber":
