@@ -206,7 +206,7 @@ def test_fit_leaves_the_random_numbers_of_its_caller_alone(tmp_path):
 def test_inputs_that_would_be_misread_are_named(tmp_path):
     inputs, sets = vectors()
     gray = np.zeros((40, 28, 28), dtype=np.uint8)
-    masked = np.ma.masked_array([[1.0, 2.0], [999.0, 999.0]], mask=[[0, 0], [1, 1]])
+    masked = np.ma.masked_array([[1.0, 2.0], [999.0, 999.0]], mask=np.array([[0, 0], [1, 1]], dtype=bool))
     for data, problem in (
         ((gray, sets), r"train, sample 0: uint8 of shape \(28, 28\) looks like a gray image"),
         ((inputs, [masked] * 40), "train, sample 0: a masked array; give only the elements"),
