@@ -240,17 +240,10 @@ class SetPredictor(nn.Module):
             sets = Sets.from_list(input, max_size=size, features=wants.size if wants else None, dtype=dtype)
         if wants and (wants.kind != "set" or sets.elements.shape[2] != wants.size):
             raise UserError(f"this model takes {_describe(wants)}, got {sets!r}")
-        largest = int(sets.sizes.max()) if len(sets) else 0
-        if size is not None and largest > size:
-            raise UserError(f"this model takes sets of up to {size} elements, got one of {largest}")
-        if (
-            self.config
-            and wants
-            and not self.config.input_varies
-            and len(sets)
-            and (few := int(sets.sizes.min())) != size
-        ):
-            raise UserError(f"this model takes sets of exactly {size} elements, got one of {few}")
+        if size is not None and (sets.sizes > size).any():
+            raise UserError(f"this model takes sets of up to {size} elements, got one of {int(sets.sizes.max())}")
+        if self.config and wants and not self.config.input_varies and (sets.sizes < size).any():
+            raise UserError(f"this model takes sets of exactly {size} elements, got one of {int(sets.sizes.min())}")
         if size is not None and sets.elements.shape[1] > size:  # more padding than the capacity
             sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
             sets = Sets(sets.elements[:, :size], sets.mask[:, :size])
