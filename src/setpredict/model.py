@@ -242,7 +242,7 @@ class SetPredictor(nn.Module):
             raise UserError(f"this model takes {_describe(wants)}, got {sets!r}")
         if size is not None and (sets.sizes > size).any():
             raise UserError(f"this model takes sets of up to {size} elements, got one of {int(sets.sizes.max())}")
-        if self.config and wants and not self.config.input_varies and (sets.sizes < size).any():
+        if self.config and size is not None and not self.config.input_varies and (sets.sizes < size).any():
             raise UserError(f"this model takes sets of exactly {size} elements, got one of {int(sets.sizes.min())}")
         if size is not None and sets.elements.shape[1] > size:  # more padding than the capacity
             sets = sets.permute(sets.mask.float().argsort(dim=1, descending=True, stable=True))
