@@ -283,8 +283,10 @@ def _as_matrix(value, index: int, features: int | None) -> Tensor:
         value = torch.from_numpy(np.ascontiguousarray(value))
     if value.numel() == 0 and value.ndim < 2:
         return value.new_zeros(0, features or 0)
-    if value.ndim != 2 or value.is_complex():
-        raise UserError(f"set {index} must be real numbers of shape (n, D), got {value.dtype} {tuple(value.shape)}")
+    if value.is_complex():
+        raise UserError(f"set {index} holds {value.dtype}, expected real numbers")
+    if value.ndim != 2:
+        raise UserError(f"set {index} must have shape (n, D), got {tuple(value.shape)}")
     return value
 
 

@@ -375,7 +375,7 @@ def test_bad_vectors_are_named():
     z[1, 3] = float("nan")
     with pytest.raises(NotFinite, match="sample 1 is nan at position 3"):
         make()(z)
-    with pytest.raises(ValueError, match="code has 8 numbers, the vector to decode 7"):
+    with pytest.raises(ValueError, match=r"code has shape \(3, 8\), the vectors to decode \(3, 7\)"):
         make()(vectors(L=7))
 
 
